@@ -37,24 +37,13 @@ from delegate.ops.mul import MulOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.sub import SubOptions
 from rk3588_conformance.builder import (
-    ModelBuilder,
+    Net,
     conv_model,
     depthwise_model,
     fully_connected_model,
-    layers,
     options,
 )
-from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Arithmetic
-from rk3588_conformance.builder.moves import (
-    concatenation,
-    pad,
-    reshape,
-    resize,
-    slice_of,
-    transpose,
-)
-from rk3588_conformance.builder.pooling import pool, reduced
 from rk3588_conformance.builder.ranges import random_quantization
 from tools.script import ScriptParser, existing_file, run_script
 
@@ -107,14 +96,14 @@ def _dense(rng: Rng, dtype: DType) -> bytes:
     )
 
 
-Body = Callable[[ModelBuilder, Rng, int], int]
+Body = Callable[[Net, Rng, int], int]
 
 
 def _of_map(body: Body) -> Callable[[Rng, DType], bytes]:
     """A model of one operator on one activation."""
 
     def build(rng: Rng, dtype: DType) -> bytes:
-        builder = ModelBuilder("one operator")
+        builder = Net("one operator")
         quantization = random_quantization(rng, dtype)
         x = builder.input("x", (1, *_map(rng)), dtype, quantization)
         return builder.build(body(builder, rng, x))
@@ -122,81 +111,81 @@ def _of_map(body: Body) -> Callable[[Rng, DType], bytes]:
     return build
 
 
-def _other(builder: ModelBuilder, x: int) -> int:
+def _other(builder: Net, x: int) -> int:
     spec = builder.spec(x)
     return builder.input("other", spec.shape, spec.dtype, spec.quantization)
 
 
-def _drawn(builder: ModelBuilder, rng: Rng, x: int) -> Quantization:
+def _drawn(builder: Net, rng: Rng, x: int) -> Quantization:
     return random_quantization(rng, builder.spec(x).dtype)
 
 
 def _pool(op: str) -> Body:
-    def body(builder: ModelBuilder, rng: Rng, x: int) -> int:
+    def body(builder: Net, rng: Rng, x: int) -> int:
         size = int(rng.integers(2, 6))
-        return pool(builder, op, x, size, size, *([int(rng.integers(1, 3))] * 2))
+        return builder.pool(op, x, size, size, *([int(rng.integers(1, 3))] * 2))
 
     return body
 
 
-def _logistic(builder: ModelBuilder, rng: Rng, x: int) -> int:
+def _logistic(builder: Net, rng: Rng, x: int) -> int:
     low = -128 if builder.spec(x).dtype is DType.INT8 else 0
-    return function(builder, "LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
+    return builder.function("LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
 
 
-def _softmax(builder: ModelBuilder, rng: Rng, x: int) -> int:
+def _softmax(builder: Net, rng: Rng, x: int) -> int:
     low = -128 if builder.spec(x).dtype is DType.INT8 else 0
     quantization = Quantization((1 / 256,), (low,))
-    return function(builder, "SOFTMAX", (x,), quantization, options.softmax())
+    return builder.function("SOFTMAX", (x,), quantization, options.softmax())
 
 
-def _concatenation(builder: ModelBuilder, rng: Rng, x: int) -> int:
-    return concatenation(builder, (x, _other(builder, x)), int(rng.integers(1, 4)))
+def _concatenation(builder: Net, rng: Rng, x: int) -> int:
+    return builder.concatenation((x, _other(builder, x)), int(rng.integers(1, 4)))
 
 
-def _slice(builder: ModelBuilder, rng: Rng, x: int) -> int:
+def _slice(builder: Net, rng: Rng, x: int) -> int:
     _, h, w, c = builder.spec(x).shape
-    return slice_of(builder, x, (0, 0, 0, c // 2), (1, h, w, c - c // 2), strided=True)
+    return builder.slice_of(x, (0, 0, 0, c // 2), (1, h, w, c - c // 2), strided=True)
 
 
-def _transpose(builder: ModelBuilder, rng: Rng, x: int) -> int:
+def _transpose(builder: Net, rng: Rng, x: int) -> int:
     axes = [(0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2)][int(rng.integers(0, 3))]
-    return transpose(builder, x, axes)
+    return builder.transpose(x, axes)
 
 
-def _reshape(builder: ModelBuilder, rng: Rng, x: int) -> int:
+def _reshape(builder: Net, rng: Rng, x: int) -> int:
     _, h, w, c = builder.spec(x).shape
-    return reshape(builder, x, (1, h * w, c))
+    return builder.reshape(x, (1, h * w, c))
 
 
-def _pad(builder: ModelBuilder, rng: Rng, x: int) -> int:
-    return pad(builder, x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+def _pad(builder: Net, rng: Rng, x: int) -> int:
+    return builder.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
 
 
-def _nearest(builder: ModelBuilder, rng: Rng, x: int) -> int:
+def _nearest(builder: Net, rng: Rng, x: int) -> int:
     _, h, w, _ = builder.spec(x).shape
-    return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, 2 * h, 2 * w, ResizeNearestOptions())
+    return builder.resize("RESIZE_NEAREST_NEIGHBOR", x, 2 * h, 2 * w, ResizeNearestOptions())
 
 
-def _requantize(builder: ModelBuilder, rng: Rng, x: int) -> int:
-    return function(builder, "QUANTIZE", (x,), _drawn(builder, rng, x))
+def _requantize(builder: Net, rng: Rng, x: int) -> int:
+    return builder.function("QUANTIZE", (x,), _drawn(builder, rng, x))
 
 
-def _dequantize(builder: ModelBuilder, rng: Rng, x: int) -> int:
+def _dequantize(builder: Net, rng: Rng, x: int) -> int:
     y = builder.tensor("y", builder.spec(x).shape, DType.FLOAT32)
     builder.operator("DEQUANTIZE", (x,), (y,), version=2)
     return y
 
 
 _BODIES: dict[str, Body] = {
-    "ADD": lambda b, r, x: layers.add(b, x, _other(b, x)),
-    "MUL": lambda b, r, x: function(b, "MUL", (x, _other(b, x)), _drawn(b, r, x), MulOptions()),
-    "SUB": lambda b, r, x: function(b, "SUB", (x, _other(b, x)), _drawn(b, r, x), SubOptions()),
+    "ADD": lambda b, r, x: b.add(x, _other(b, x)),
+    "MUL": lambda b, r, x: b.function("MUL", (x, _other(b, x)), _drawn(b, r, x), MulOptions()),
+    "SUB": lambda b, r, x: b.function("SUB", (x, _other(b, x)), _drawn(b, r, x), SubOptions()),
     "LOGISTIC": _logistic,
     "SOFTMAX": _softmax,
     "MAX_POOL_2D": _pool("MAX_POOL_2D"),
     "AVERAGE_POOL_2D": _pool("AVERAGE_POOL_2D"),
-    "MEAN": lambda b, r, x: reduced(b, "MEAN", x, _drawn(b, r, x), keep_dims=True),
+    "MEAN": lambda b, r, x: b.reduced("MEAN", x, _drawn(b, r, x), keep_dims=True),
     "CONCATENATION": _concatenation,
     "STRIDED_SLICE": _slice,
     "TRANSPOSE": _transpose,
@@ -294,9 +283,9 @@ def measure(seed: int, shapes: int) -> dict[str, Any]:
 
 def _nothing() -> bytes:
     """A model that has next to nothing to do: what an inference takes besides."""
-    builder = ModelBuilder("nothing")
+    builder = Net("nothing")
     x = builder.input("x", (1, 1, 1, 1), DType.INT8, _TABLE_QUANTIZATION)
-    return builder.build(reshape(builder, x, (1, 1)))
+    return builder.build(builder.reshape(x, (1, 1)))
 
 
 def _reference() -> bytes:

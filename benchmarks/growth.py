@@ -11,8 +11,8 @@ from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder
-from rk3588_conformance.builder.layers import Window, conv
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.ranges import random_quantization
 
 CHANNELS = 256
@@ -22,11 +22,11 @@ KERNEL = 3
 def chain(count: int) -> Graph:
     """``count`` convolutions of 3 x 3 x 256 x 256: 0.6 million weights each."""
     rng = np.random.default_rng(1)
-    builder = ModelBuilder("growth")
+    builder = Net("growth", rng)
     quantization = random_quantization(rng, DType.INT8, 0.02, 3)
     x = builder.input("x", (1, 14, 13, CHANNELS), DType.INT8, quantization)
     for layer in range(count):
-        x = conv(builder, rng, x, CHANNELS, Window(KERNEL, KERNEL), name=f"layer_{layer}")
+        x = builder.conv(x, CHANNELS, Window(KERNEL, KERNEL), name=f"layer_{layer}")
     return read_graph(builder.build(x))
 
 

@@ -17,8 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -28,44 +26,42 @@ from delegate.compile.compiler import compile_model  # noqa: E402
 from delegate.model.graph import Activation, DType, Padding, Quantization  # noqa: E402
 from delegate.ops.shared.pooling import PoolOptions  # noqa: E402
 from delegate.options import Options  # noqa: E402
-from rk3588_conformance.builder.functions import function  # noqa: E402
-from rk3588_conformance.builder.layers import Arithmetic, Window, add, conv  # noqa: E402
-from rk3588_conformance.builder.model_builder import ModelBuilder  # noqa: E402
-from rk3588_conformance.builder.moves import concatenation  # noqa: E402
+from rk3588_conformance.builder import Net  # noqa: E402
+from rk3588_conformance.builder.layers import Arithmetic, Window  # noqa: E402
 from tools.script import ScriptParser, run_script  # noqa: E402
 
 Visited = set[tuple[str, str]]
 
 
-def _input(builder: ModelBuilder) -> int:
+def _input(builder: Net) -> int:
     return builder.input("x", (1, 8, 8, 32), DType.INT8, Quantization((0.05,), (3,)))
 
 
-def _conv(builder: ModelBuilder, x: int) -> int:
+def _conv(builder: Net, x: int) -> int:
     result = Arithmetic(output_scale=0.05, output_zero_point=0)
-    return conv(builder, np.random.default_rng(0), x, 32, Window(1, 1), result)
+    return builder.conv(x, 32, Window(1, 1), result)
 
 
-def _logistic(builder: ModelBuilder, x: int) -> int:
-    return function(builder, "LOGISTIC", (x,), Quantization((1 / 256,), (-128,)))
+def _logistic(builder: Net, x: int) -> int:
+    return builder.function("LOGISTIC", (x,), Quantization((1 / 256,), (-128,)))
 
 
-def _max_pool(builder: ModelBuilder, x: int) -> int:
+def _max_pool(builder: Net, x: int) -> int:
     options = PoolOptions(Padding.VALID, 2, 2, 2, 2, Activation.NONE)
     return builder.result("MAX_POOL_2D", (x,), "pooled", (1, 4, 4, 32), options=options, version=2)
 
 
-def _convs(builder: ModelBuilder, x: int) -> tuple[int, ...]:
+def _convs(builder: Net, x: int) -> tuple[int, ...]:
     return _conv(builder, x), _conv(builder, x)
 
 
-CASES: dict[str, Callable[[ModelBuilder, int], tuple[int, ...]]] = {
+CASES: dict[str, Callable[[Net, int], tuple[int, ...]]] = {
     "CONV_2D 1 x 1": lambda b, x: (_conv(b, x),),
-    "ADD": lambda b, x: (add(b, x, _input(b)),),
+    "ADD": lambda b, x: (b.add(x, _input(b)),),
     "LOGISTIC": lambda b, x: (_logistic(b, x),),
     "MAX_POOL_2D 2 x 2": lambda b, x: (_max_pool(b, x),),
     "two CONV_2D": _convs,
-    "two CONV_2D joined": lambda b, x: (concatenation(b, _convs(b, x), 3),),
+    "two CONV_2D joined": lambda b, x: (b.concatenation(_convs(b, x), 3),),
 }
 ALONE, JOINED = "two CONV_2D", "two CONV_2D joined"
 
@@ -77,7 +73,7 @@ def visited(case: str) -> Visited:
         if path.name not in ("__init__.py", "__main__.py"):
             parts = path.relative_to(folder.parent).with_suffix("").parts
             importlib.import_module(".".join(parts))
-    builder = ModelBuilder(case)
+    builder = Net(case)
     model, options = builder.build(*CASES[case](builder, _input(builder))), Options(deny_ops=())
     found: Visited = set()
     prefix = f"{folder}/"

@@ -11,9 +11,8 @@ import numpy as np
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.pooling import PoolOptions
-from rk3588_conformance.builder import layers, options
+from rk3588_conformance.builder import Net, options
 from rk3588_conformance.builder.layers import Arithmetic, Window
-from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.ranges import LIMITS
 
 _CHANNEL_STEP = 8
@@ -47,8 +46,7 @@ class _Network:
     def __init__(
         self, name: str, rng: np.random.Generator, h: int, w: int, dtype: DType, per_channel: bool
     ) -> None:
-        self.builder = ModelBuilder(name)
-        self.rng = rng
+        self.builder = Net(name, rng)
         self.relu6 = Arithmetic(activation=Activation.RELU6, per_channel=per_channel)
         self.linear = Arithmetic(per_channel=per_channel)
         low, high = LIMITS[dtype]
@@ -63,11 +61,11 @@ class _Network:
     ) -> int:
         arithmetic = self.linear if linear else self.relu6
         window = Window(kernel, kernel, stride, stride)
-        return layers.conv(self.builder, self.rng, x, channels, window, arithmetic=arithmetic)
+        return self.builder.conv(x, channels, window, arithmetic=arithmetic)
 
     def depthwise(self, x: int, stride: int = 1) -> int:
         window = Window(3, 3, stride, stride)
-        return layers.depthwise(self.builder, self.rng, x, window, arithmetic=self.relu6)
+        return self.builder.depthwise(x, window, arithmetic=self.relu6)
 
     def classifier(self, x: int, classes: int) -> bytes:
         """Mean over the image, a 1x1 convolution to the classes, softmax."""
@@ -131,7 +129,7 @@ def mobilenet_v2(
                 wide = net.conv(x, inside * expansion)
             y = net.conv(net.depthwise(wide, stride), scaled_channels(channels, width), linear=True)
             same = net.builder.spec(y).shape == net.builder.spec(x).shape
-            x = layers.add(net.builder, x, y) if stride == 1 and same else y
+            x = net.builder.add(x, y) if stride == 1 and same else y
     return net.classifier(net.conv(x, scaled_channels(_V2_LAST, max(width, 1.0))), classes)
 
 
@@ -158,7 +156,7 @@ def yolo_like(
     for channels in _YOLO_CHANNELS:
         x = net.conv(x, scaled_channels(channels, width), 3, 2)
         y = net.conv(net.conv(x, builder.spec(x).shape[3] // 2), builder.spec(x).shape[3], 3)
-        x = layers.add(builder, x, y)
+        x = builder.add(x, y)
         levels.append(x)
     neck = scaled_channels(64, width)
     above: int | None = None
@@ -166,13 +164,13 @@ def yolo_like(
     for level in reversed(levels[2:]):
         x = net.conv(level, neck)
         if above is not None:
-            x = layers.add(builder, x, _upsampled(builder, above))
+            x = builder.add(x, _upsampled(builder, above))
         above = x
         heads.append(net.conv(net.conv(x, neck, 3), _YOLO_ANCHORS * (5 + classes), linear=True))
     return builder.build(*reversed(heads))
 
 
-def _upsampled(builder: ModelBuilder, x: int) -> int:
+def _upsampled(builder: Net, x: int) -> int:
     spec = builder.spec(x)
     _, h, w, c = spec.shape
     size = builder.constant("size", np.array([2 * h, 2 * w], np.int32))

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import DType
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import Arithmetic, Window
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.grid import TYPES, Values, layer_grid
-from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import Numbers
 
 IntArray = npt.NDArray[Any]

@@ -24,6 +24,7 @@ def concerns(graph: Graph, index: int) -> bool:
 
 Build = Callable[[np.random.Generator], bytes]
 Outside = Callable[[Graph, Mapping[int, npt.NDArray[Any]], Sequence[npt.NDArray[Any]]], list[str]]
+Reals = Callable[[np.random.Generator, Sequence[int]], npt.NDArray[np.float32]]
 Inputs = Callable[[], Sequence[npt.NDArray[np.generic]]]
 
 
@@ -33,7 +34,8 @@ class Case:
 
     ``label`` is the family in summaries. ``differing``: the share of elements that may
     be one step off (see ``tolerance``). ``input_levels``: inputs are uniform over the first so
-    many of the type's 256 values; ``inputs`` gives them instead, in order. ``rejected_by``: the
+    many of the type's 256 values; ``inputs`` gives them instead, in order. ``reals`` draws float32
+    of a shape. ``rejected_by``: the
     delegate must refuse every node of the suite's operators, by one of these rules. ``runs_on_cpu``
     False: TensorFlow Lite itself refuses the model, so only the refusal is checked.
     ``per_operator``: a whole model, whose nodes are judged one by one with TensorFlow Lite's own
@@ -48,6 +50,7 @@ class Case:
     differing: float = NONE
     inputs: Inputs | None = None
     input_levels: int = 256
+    reals: Reals | None = None
     rejected_by: tuple[str, ...] = ()
     runs_on_cpu: bool = True
     per_operator: bool = False

@@ -1,15 +1,16 @@
 """Convolutions beyond Teflon's grid: dense, depthwise, and dilated as converters store them."""
 
 from collections.abc import Sequence
+from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from delegate.model.graph import Padding
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import Window
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.reals import Reals
 from rk3588_conformance.grid import PADDINGS, TYPES, Grid, Values, layer_grid, model_grid, pair
-from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import Numbers
 
 _ODD_CHANNELS = (1, 3, 7, 16, 17, 31, 37, 67)
@@ -202,9 +203,7 @@ _DEPTHWISE = (
 )
 
 
-def moved(
-    builder: ModelBuilder, op: str, x: int, shape: Sequence[int], *numbers: Sequence[object]
-) -> int:
+def moved(builder: Net, op: str, x: int, shape: Sequence[int], *numbers: Sequence[object]) -> int:
     """The result of an operator that moves values, of ``shape``."""
     spec = builder.spec(x)
     given = [builder.constant(f"{op} {x} {n}", np.array(one, np.int32))
@@ -267,3 +266,35 @@ def _dilated_blocks(net: Net, v: Values) -> int:
         net, net.x, pair(v.kernel), pair(v.block), v.layer_numbers,
         is_depthwise=v.layer == "depthwise", is_same=v.padding == "same",
     )  # fmt: skip
+
+
+def measured_shapes(name: str) -> list[str]:
+    """Return one of the lists of measured_shapes.csv, as words: ``measured`` are the distinct
+    shapes of a sweep in fp16 by allbilly/rk3588 (217 shapes and 43 of an earlier run, all of which
+    pass on a board), ``models`` are convolutions of MobileNet, MobileDet and Inception, with the
+    stride and padding that their sizes imply.
+    """
+    text = resources.files("rk3588_conformance").joinpath("measured_shapes.csv").read_text("utf-8")
+    rows = (line.partition(",") for line in text.splitlines()[1:])
+    return ["x".join(rest.lower().split(",")) for listed, _, rest in rows if listed == name]
+
+
+MEASURED = measured_shapes("measured")
+
+
+@model_grid(
+    "Measured.Op/",
+    _shape=(*MEASURED, *(shape for shape in measured_shapes("models") if shape not in MEASURED)),
+    type=("int8", "fp16_plain"),
+    is_in=lambda v: not v.is_half or v._shape in MEASURED,
+)
+def _measured(net: Net, v: Values) -> int:
+    """Images, height, width, input and output channels, kernel, groups, stride, padding."""
+    *sizes, padding = v._shape.split("x")
+    n, h, w, ic, oc, kh, kw, groups, stride = map(int, sizes)
+    window = Window(kh, kw, stride, stride, padding=PADDINGS[padding])
+    numbers = Reals(has_bias=False) if v.is_half else v.layer_numbers
+    x = net.input("input", (n, h, w, ic), v.dtype, v.quantization(net))
+    if groups == ic == oc > 1:
+        return net.depthwise(x, window, numbers)
+    return net.conv(x, oc, window, numbers, groups=groups)

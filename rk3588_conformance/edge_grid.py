@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import DType, Quantization
-from rk3588_conformance.builder.functions import Kind, edged, function, same_values
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.functions import Kind, same_values
 from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Window
 from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation, reshape, slice_of, split, transpose
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.grid import EIGHT_BITS, Arrays, Values, model_grid, shape_of
-from rk3588_conformance.net import Net
 
 _EDGES = ("float32", *EIGHT_BITS)
 _SHAPES = ("1x1x1x1", "1x7x5x3", "1x9x4x16", "2x3x11x33", "1x13x17x70", "3x5", "1x640")
@@ -51,7 +50,7 @@ def _shapes(net: Net, v: Values) -> int:
     inner = v.dtype, net.drawn(v.dtype)
     made = convolution if v.body == "conv" else same_values
     before = _before(net, v)
-    return edged(net, v.input_shape, inner, before=before, after=_FLOAT32, body=made)
+    return net.edged(v.input_shape, inner, before=before, after=_FLOAT32, body=made)
 
 
 def float_values(scale: float, zero_point: int, dtype: DType) -> npt.NDArray[np.float32]:
@@ -92,7 +91,7 @@ def _odd_floats(v: Values) -> Arrays:
     zero=("low", "mid", "odd", "high"),
 )
 def _floats(net: Net, v: Values) -> int:
-    return edged(net, v.input_shape, (v.dtype, _scaled(v)), before=_FLOAT32, after=_FLOAT32)
+    return net.edged(v.input_shape, (v.dtype, _scaled(v)), before=_FLOAT32, after=_FLOAT32)
 
 
 @model_grid(
@@ -106,38 +105,38 @@ def _floats(net: Net, v: Values) -> int:
 )
 def _bytes(net: Net, v: Values) -> int:
     inner = v.dtype, net.drawn(v.dtype)
-    return edged(net, v.input_shape, inner, before=_before(net, v))
+    return net.edged(v.input_shape, inner, before=_before(net, v))
 
 
 _MAPS = ("1x1x1x2", "1x5x3x18", "1x7x9x16", "1x1x11x40", "1x13x2x32", "1x6x4x34", "1x3x17x80")
 _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
-Move = Callable[[ModelBuilder, int], tuple[int, ...]]
+Move = Callable[[Net, int], tuple[int, ...]]
 
 
-def _channels_first(builder: ModelBuilder, x: int) -> int:
+def _channels_first(builder: Net, x: int) -> int:
     """Add the moves of YOLO's heads: (1, C, H * W)."""
     _, h, w, c = builder.spec(x).shape
-    return reshape(builder, transpose(builder, x, _FIRST), (1, c, h * w))
+    return builder.reshape(builder.transpose(x, _FIRST), (1, c, h * w))
 
 
-def _anchors(builder: ModelBuilder, x: int) -> tuple[int, ...]:
+def _anchors(builder: Net, x: int) -> tuple[int, ...]:
     """Add the moves of SSD's heads: rows of half the channels."""
     _, h, w, c = builder.spec(x).shape
-    return (reshape(builder, x, (1, h * w * 2, c // 2)),)
+    return (builder.reshape(x, (1, h * w * 2, c // 2)),)
 
 
-def _joined(builder: ModelBuilder, x: int) -> tuple[int, ...]:
+def _joined(builder: Net, x: int) -> tuple[int, ...]:
     """Two maps one behind the other, channels first."""
-    parts = [_channels_first(builder, y) for y in (x, same_values(builder, x))]
-    return (concatenation(builder, parts, 2),)
+    parts = [_channels_first(builder, y) for y in (x, builder.same_values(x))]
+    return (builder.concatenation(parts, 2),)
 
 
-def _boxed(builder: ModelBuilder, x: int) -> tuple[int, ...]:
+def _boxed(builder: Net, x: int) -> tuple[int, ...]:
     """All but the first channel, channels first."""
     flat = _channels_first(builder, x)
     _, c, pixels = builder.spec(flat).shape
-    return (slice_of(builder, flat, (0, 1, 0), (1, c - 1, pixels)),)
+    return (builder.slice_of(flat, (0, 1, 0), (1, c - 1, pixels)),)
 
 
 _MOVES: dict[str, Move] = {
@@ -145,20 +144,20 @@ _MOVES: dict[str, Move] = {
     "anchors": _anchors,
     "joined": _joined,
     # Halves of the channels, first, as outputs of their own.
-    "cut": lambda builder, x: split(builder, _channels_first(builder, x), 2, 1),
+    "cut": lambda builder, x: builder.split(_channels_first(builder, x), 2, 1),
     "boxed": _boxed,
 }
 
 
 def _task(net: Net, x: int, kind: str) -> int:
     if kind == "values":
-        return same_values(net, x)
+        return net.same_values(x)
     return net.conv(x, net.spec(x).shape[3], Window(3, 3), DEFAULT_ARITHMETIC)
 
 
 def _logistic(net: Net, x: int) -> int:
     low = LIMITS[net.spec(x).dtype][0]
-    return function(net, "LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
+    return net.function("LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
 
 
 @model_grid(
@@ -190,5 +189,5 @@ def _begins(net: Net, v: Values) -> int:
     is_first, (n, h, w, c) = v.move == "channels_first", shape_of(v.shape)
     given = (n, c, h, w) if is_first else (n, h * w, c)
     x = net.input("input", given, v.dtype, net.drawn(v.dtype))
-    x = transpose(net, x, _LAST) if is_first else reshape(net, x, (n, h, w, c))
+    x = net.transpose(x, _LAST) if is_first else net.reshape(x, (n, h, w, c))
     return _task(net, x, v.task)

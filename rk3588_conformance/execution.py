@@ -74,7 +74,9 @@ def prepare(name: str, models: Path | None) -> Prepared:
     for index in graph.inputs:
         tensor = graph.tensor(index)
         kind: np.dtype[Any] = NUMPY_TYPES[tensor.dtype]
-        if kind.kind == "f":
+        if case.reals is not None:
+            inputs[index] = case.reals(rng, tensor.shape)
+        elif kind.kind == "f":
             inputs[index] = rng.uniform(-1, 1, tensor.shape).astype(kind)
         else:
             limits = np.iinfo(kind)

@@ -13,7 +13,7 @@ from rk3588_conformance.grid import grids_of
 _GRIDS = (
     "teflon_grid", "conv_grid", "product_grid", "pair_grid", "function_grid", "edge_grid",
     "move_grid", "rank_grid", "arithmetic_grid", "pool_grid", "resize_grid",
-    "graph_grid", "half_grid", "half_move_grid", "half_map_grid", "half_norm_grid", "sparse_grid",
+    "graph_grid", "half_grid", "half_norm_grid", "sparse_grid",
 )  # fmt: skip
 """The modules that define families."""
 
@@ -32,6 +32,11 @@ def case_names(models: Path | None, start: str = "") -> Iterator[str]:
     for family in families:
         for parameter in family.parameters():
             yield family.prefix + parameter
+
+
+def is_half(name: str) -> bool:
+    """Return whether a case is of reals that run in fp16."""
+    return name.startswith("Half.") or "type_fp16" in name
 
 
 def find_case(name: str, models: Path | None) -> Case:

@@ -13,10 +13,10 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.operator_options import Options
 from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
-from rk3588_conformance.builder.functions import function, quotient
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.ranges import LIMITS, float32, one_scale
-from rk3588_conformance.grid import EIGHT_BITS, Arrays, Values, layer_grid
-from rk3588_conformance.net import Net
+from rk3588_conformance.builder.reals import numbers, stored_reals
+from rk3588_conformance.grid import EIGHT_BITS, HALF_TYPES, Arrays, Values, layer_grid
 from rk3588_conformance.random_layers import draw_quantization
 from rk3588_conformance.tolerance import NONE
 
@@ -39,6 +39,7 @@ def _symmetric_unit(net: Net, x: int) -> Quantization:
 
 
 _SLOPE = (0.0, 0.01, 0.1, 0.3, 1.7)
+_HALF_SLOPE = (0.3, 0.0, -2.7, 0.0001)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,23 @@ class _Function:
     def add(self, net: Net, x: int) -> int:
         """The function of ``x``."""
         operands, dtype = [x], net.spec(x).dtype
+        if dtype is DType.FLOAT32:
+            return self._add_real(net, x)
         if self.has_slope:
             slope = net.rng.integers(1, 100, (1, 1, 1)).astype(dtype.element.dtype)
             operands.append(net.constant("slope", slope, net.drawn(dtype)))
         result = self.result(net, x)
-        return function(net, self.name, operands, result, self.options(net.rng))
+        return net.function(self.name, operands, result, self.options(net.rng))
+
+    def _add_real(self, net: Net, x: int) -> int:
+        """The function of reals: with slopes per channel, or a slope that no eight bits have."""
+        operands, table = [x], self.options(net.rng)
+        if self.has_slope:
+            slopes = numbers(net.rng, (1, 1, net.spec(x).shape[-1]))
+            operands.append(stored_reals(net, "slopes", slopes, "float16"))
+        if isinstance(table, LeakyReluOptions):
+            table = LeakyReluOptions(float(net.rng.choice(_HALF_SLOPE)))
+        return net.function(self.name, operands, None, table)
 
 
 _ALL = (
@@ -73,9 +86,15 @@ _ALL = (
     _Function("QUANTIZE"),
     _Function("PRELU", has_slope=True),
     *(_Function(name, types=("int8",)) for name in ("ABS", "EXP", "LOG", "RELU_0_TO_1")),
+    *(_Function(name, types=()) for name in ("NEG", "SQUARE")),
 )
 _FUNCTIONS = {function.name: function for function in _ALL}
-_OPS = tuple(_FUNCTIONS)
+_OPS = tuple(name for name, function in _FUNCTIONS.items() if function.types)
+_SHAPED_OPS = ("LOGISTIC", "RELU")
+_HALF_OPS = (
+    "ABS", "NEG", "SQUARE", "RELU", "RELU6", "PRELU", "HARD_SWISH", "LOGISTIC", "TANH", "GELU",
+    "LEAKY_RELU",
+)  # fmt: skip
 
 
 def _all_values(v: Values) -> Arrays:
@@ -109,12 +128,13 @@ _values = layer_grid(
 
 _shapes = layer_grid(
     "FunctionShapes.Op/",
-    op=("LOGISTIC", "RELU"),
+    is_in=lambda v: len(v.input_shape) == 4 if v.is_half else v.op in _SHAPED_OPS,
+    op=_HALF_OPS,
     shape=(
         "13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33", "1x13x17x16",
         "1x9x4x31", "1x1x1x1000", "1x37x41x64", "3x1x23x17",
     ),
-    type=EIGHT_BITS,
+    type=(*EIGHT_BITS, *HALF_TYPES),
 )(_layer)  # fmt: skip
 
 _chains = layer_grid(
@@ -159,9 +179,7 @@ def _real_values(net: Net, v: Values) -> int:
     return net.result("QUANTIZE", (made,), "result", quantization=result, dtype=v.dtype)
 
 
-_SLOPES = {
-    "channels": (19,), "channels3": (1, 1, 19), "pixels": (16, 16, 1), "all": (16, 16, 19),
-}  # fmt: skip
+_SLOPES = {"channels": (19,), "channels3": (1, 1, 19), "pixels": (16, 16, 1), "all": (16, 16, 19)}
 
 
 def _values_by_pixel(v: Values) -> Arrays:
@@ -181,7 +199,7 @@ def _slopes(net: Net, v: Values) -> int:
     scale = 10 ** net.rng.uniform(-3.5, -1)
     quantization = one_scale(scale, net.drawn(v.dtype).zero_point)
     own = net.random_constant(_SLOPES[v.slopes], v.dtype, quantization)
-    return function(net, "PRELU", (net.x, own), _drawn_result(net, net.x))
+    return net.function("PRELU", (net.x, own), _drawn_result(net, net.x))
 
 
 @layer_grid(
@@ -200,7 +218,7 @@ def _roots(net: Net, v: Values) -> int:
     x = net.x if v.first == "none" else _FUNCTIONS[v.first].add(net, net.x)
     # Roots of the middle reach about the middle.
     scale = math.exp(net.rng.uniform(-2, 2)) / net.scaling(x).scale ** 0.5 / 1000
-    return function(net, "RSQRT", (x,), one_scale(scale, int(net.rng.integers(-128, 128))))
+    return net.function("RSQRT", (x,), one_scale(scale, int(net.rng.integers(-128, 128))))
 
 
 @layer_grid(
@@ -217,4 +235,4 @@ def _quotients(net: Net, v: Values) -> int:
     """DIV by a constant above or below its zero point. Quotients have as many bits as the divisor:
     else the kernel leaves open what 0 gives.
     """
-    return quotient(net, net.rng, net.x, is_above=v.sign == "above", activation=v.clamp)
+    return net.quotient(net.x, is_above=v.sign == "above", activation=v.clamp)

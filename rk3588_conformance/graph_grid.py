@@ -8,11 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from delegate.model.graph import Padding
-from rk3588_conformance.builder import layers
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import Window
-from rk3588_conformance.builder.moves import pad
 from rk3588_conformance.grid import TYPES, Outputs, Values, layer_grid, pair
-from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import Numbers
 from rk3588_conformance.tolerance import SUM
 
@@ -37,7 +35,7 @@ def _leaves_input(v: Values) -> bool:
 def _padding(net: Net, v: Values) -> int:
     """PAD before a VALID convolution, as converters write it for strides."""
     top, bottom, left, right = map(int, v.amounts)
-    padded = pad(net, net.x, [[0, 0], [top, bottom], [left, right], [0, 0]], version=1)
+    padded = net.pad(net.x, [[0, 0], [top, bottom], [left, right], [0, 0]], version=1)
     window = replace(v.kernel_window, padding=Padding.VALID)
     if v.operator == "conv":
         return net.conv(padded, 23, window, v.layer_numbers)
@@ -49,14 +47,14 @@ _WINDOW = Window(3, 3)
 
 def _residual(net: Net, x: int, numbers: Numbers) -> Outputs:
     """The smallest residual block: x + conv(x)."""
-    return layers.add(net, net.conv(x, net.spec(x).shape[3], _WINDOW, numbers), x)
+    return net.add(net.conv(x, net.spec(x).shape[3], _WINDOW, numbers), x)
 
 
 def _shared(net: Net, x: int, numbers: Numbers) -> Outputs:
     """One convolution of the input is an operand of ADD and an output of its own."""
     first = net.conv(x, 24, Window(), numbers, name="first")
     second = net.conv(x, 24, _WINDOW, numbers, name="second")
-    return (first, layers.add(net, first, second))
+    return (first, net.add(first, second))
 
 
 def _siblings(net: Net, x: int, numbers: Numbers) -> Outputs:
@@ -71,14 +69,14 @@ def _siblings(net: Net, x: int, numbers: Numbers) -> Outputs:
 def _same_twice(net: Net, x: int, numbers: Numbers) -> Outputs:
     """conv(x) + conv(x), the same tensor twice."""
     y = net.conv(x, 24, _WINDOW, numbers)
-    return layers.add(net, y, y)
+    return net.add(y, y)
 
 
 def _sum_of_sums(net: Net, x: int, numbers: Numbers) -> Outputs:
     """(a + x) with its own output, and x twice."""
-    twice = layers.add(net, x, x, name="twice")
+    twice = net.add(x, x, name="twice")
     y = net.conv(x, 24, Window(), numbers)
-    return (twice, layers.add(net, y, x, name="sum"))
+    return (twice, net.add(y, x, name="sum"))
 
 
 _BODIES: dict[str, Callable[[Net, int, Numbers], Outputs]] = {

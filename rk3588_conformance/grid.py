@@ -16,15 +16,22 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.ranges import LIMITS
+from rk3588_conformance.builder.reals import DRAWS
 from rk3588_conformance.case import Case
-from rk3588_conformance.net import Net
-from rk3588_conformance.random_layers import Numbers, draw_quantization
+from rk3588_conformance.random_layers import Numbers
+from rk3588_conformance.reference.exact_graph import outside
 from rk3588_conformance.tolerance import LOWER_CLAMP, NONE, PER_CHANNEL
 
 TYPES = ("uint8", "int8", "per_channel")
 EIGHT_BITS = ("uint8", "int8")
+HALF = "fp16_"
+"""Reals that run in fp16; the word of ``DRAWS`` follows."""
+HALF_TYPES = ("fp16_plain", "fp16_wide", "fp16_ends")
+MOVED_TYPES = (*EIGHT_BITS, "fp16_plain", "fp16_any")
+"""Types of values that only move."""
 PADDINGS = {"same": Padding.SAME, "valid": Padding.VALID}
 
 Value = int | str
@@ -54,7 +61,7 @@ class Values(SimpleNamespace):
     """A case's values by axis; what its family has no axis for is as it stands here."""
 
     type: str = "int8"
-    """One of TYPES."""
+    """One of TYPES, HALF_TYPES or MOVED_TYPES."""
     activation: str = "NONE"
     shape: str = ""
     images: int = 1
@@ -82,7 +89,13 @@ class Values(SimpleNamespace):
     """The magnitudes of values in fp16."""
 
     @property
+    def is_half(self) -> bool:
+        return self.type.startswith(HALF)
+
+    @property
     def dtype(self) -> DType:
+        if self.is_half:
+            return DType.FLOAT32
         return DType.UINT8 if self.type == "uint8" else DType.INT8
 
     @property
@@ -102,6 +115,10 @@ class Values(SimpleNamespace):
     def kernel_window(self) -> Window:
         sides = (*pair(self.kernel), *pair(self.stride), *pair(self.dilation))
         return Window(*sides, PADDINGS[self.padding])
+
+    def quantization(self, net: Net) -> Quantization | None:
+        """Draw the quantisation of a feature map; reals have none."""
+        return None if self.is_half else net.drawn(self.dtype)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -217,6 +234,7 @@ def model_case(
 
     def build(rng: np.random.Generator) -> bytes:
         net = Net(description.format(**vars(values)).lower() or label, rng)
+        net.has_infinities = values.type == "fp16_any"
         outputs = body(net, values)
         return net.build(*((outputs,) if isinstance(outputs, int) else outputs))
 
@@ -225,6 +243,9 @@ def model_case(
         turns_ties = values.clamp is Activation.RELU_N1_TO_1
         share = LOWER_CLAMP if turns_ties else PER_CHANNEL if values.is_per_channel else NONE
     given = None if input_values is None else partial(input_values, values)
+    if values.is_half:
+        reals = DRAWS[values.type.removeprefix(HALF)]
+        return Case(name, "Half", build, reals=reals, outside=outside)
     return Case(name, label, build, differing=share, inputs=given, input_levels=input_levels)
 
 
@@ -248,9 +269,7 @@ def layer_grid(
     prefix: str,
     *,
     input_shape: Callable[[Values], Sequence[int]] = lambda v: v.input_shape,
-    input_quantization: Callable[[np.random.Generator, Values], Quantization] = (
-        lambda rng, v: draw_quantization(rng, v.dtype)
-    ),
+    input_quantization: Callable[[np.random.Generator, Values], Quantization] | None = None,
     **more: Any,
 ) -> Callable[[Body], Grid]:
     """Makes a ``Grid`` of the function below it, which adds the only layer of its models, of
@@ -259,7 +278,9 @@ def layer_grid(
 
     def family(layer: Body) -> Grid:
         def body(net: Net, v: Values) -> Outputs:
-            net.x = net.input("input", input_shape(v), v.dtype, input_quantization(net.rng, v))
+            shape, given = input_shape(v), input_quantization
+            kind = v.quantization(net) if given is None else given(net.rng, v)
+            net.x = net.input("input", shape, v.dtype, kind)
             return layer(net, v)
 
         return model_grid(prefix, **more)(body)

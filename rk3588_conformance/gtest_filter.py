@@ -22,9 +22,7 @@ MAX_RANDOM_SEED = 99999
 
 def pattern_expression(pattern: str) -> str:
     """A regular expression for one pattern."""
-    return "".join(
-        ".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern
-    )  # fmt: skip
+    return "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern)
 
 
 @dataclass(frozen=True, slots=True)

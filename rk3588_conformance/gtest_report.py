@@ -71,9 +71,7 @@ class Console:
         self._end_suite()
         self._print("[----------] Global test environment tear-down")
         self._print(f"[==========] {self._totals(len(outcomes))} ran. ({milliseconds} ms total)")
-        by_status = {
-            status: [o.name for o in outcomes if o.status is status] for status in Status
-        }  # fmt: skip
+        by_status = {status: [o.name for o in outcomes if o.status is status] for status in Status}
         self._print(f"[  PASSED  ] {_counted(len(by_status[Status.OK]), 'test')}.")
         for status in (Status.SKIPPED, Status.FAILED):
             names = by_status[status]

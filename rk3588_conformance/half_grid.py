@@ -1,151 +1,49 @@
-"""Convolutions, matrix products and transposed convolutions in fp16, within their bounds for every
-element; weights as float32, as float16 behind DEQUANTIZE, and as int8 of dynamic range. And what
-all families of one operator in fp16 share, with their values: ordinary and extreme magnitudes, the
-ends of the format.
+"""Operators in fp16 within their bounds for every element: convolutions, matrix products and
+transposed convolutions, with weights as float32, as float16 behind DEQUANTIZE, and as int8 of
+dynamic range; and maps over windows, and to other sizes.
 """
 
-from __future__ import annotations
-
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from delegate.model.graph import Activation, DType, Padding, Quantization
-from delegate.model.operator_options import Options
-from delegate.ops.batch_matmul import BatchMatMulOptions
-from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.model.graph import Activation, DType, Padding
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
-from rk3588_conformance.builder.layers import (
-    Weighted,
-    Window,
-    conv_layer,
-    dense_layer,
-    depthwise_layer,
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
+from rk3588_conformance.builder.reals import Reals, numbers, stored_reals
+from rk3588_conformance.grid import (
+    HALF,
+    HALF_TYPES,
+    PADDINGS,
+    Values,
+    layer_grid,
+    model_grid,
+    shape_of,
 )
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.case import Case, generator_of
-from rk3588_conformance.grid import PADDINGS, Grid, Values, grid, shape_of
-from rk3588_conformance.half_judge import outside_bound
-from rk3588_conformance.net import Net
-from rk3588_conformance.product_grid import LEADS, SIZES, computed_shapes, meets
 
-ACTIVATIONS = ("NONE", "RELU", "RELU6")
-WEIGHTS = ("float32", "float16")
-SPREADS = ("plain", "wide", "ends")
-_POWERS = {"plain": 0, "wide": 12}
-"""Powers of two between the magnitudes of values."""
-
-Floats = npt.NDArray[np.float32]
+_ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6)
+_WEIGHTS = ("float32", "float16")
+_PLAIN = f"{HALF}plain"
 
 
-def numbers(rng: np.random.Generator, shape: Sequence[int], spread: str) -> Floats:
-    scale = np.exp2(rng.integers(-_POWERS[spread], 1 + _POWERS[spread] // 3, shape))
-    return np.asarray(rng.normal(size=shape) * scale, np.float32)
+def _spread(v: Values) -> str:
+    """Return the spread of weights, which are not the ends of fp16."""
+    return "wide" if v.type.endswith("wide") else "plain"
 
 
-def ends(rng: np.random.Generator, shape: Sequence[int]) -> Floats:
-    """The ends of fp16: beyond them, at ties, subnormal numbers, zeros."""
-    odd = [65504, -65504, 65519, 65520, 1e9, -1e9, 2.0**-14, 2.0**-24, -(2.0**-25), 2.0**-25 * 1.01,
-           0.0, -0.0, 1e-30, 2049, 2051, 1.0, -1.0, 6.0, 5.998]  # fmt: skip
-    return np.asarray(rng.choice(np.array(odd, np.float32), tuple(shape)))
+def _reals(net: Net, v: Values, *, has_bias: bool = True) -> Reals:
+    """Return numbers with any activation."""
+    clamp = _ACTIVATIONS[int(net.rng.integers(len(_ACTIVATIONS)))]
+    return Reals(activation=clamp, kind=v.weights, spread=_spread(v), has_bias=has_bias)
 
 
-def constant(builder: ModelBuilder, name: str, values: Floats, kind: str) -> int:
-    """``values``, or what float16 has of them behind a DEQUANTIZE."""
-    if kind == "float32":
-        return builder.constant(name, values)
-    half = builder.constant(f"{name} half", values.astype(np.float16))
-    return builder.result("DEQUANTIZE", (half,), name, dtype=DType.FLOAT32)
-
-
-def inputs_of(
-    name: str, shapes: Sequence[Sequence[int]], spread: str
-) -> Callable[[], Sequence[Floats]]:
-    rng = generator_of(name + " inputs")
-    draw = ends if spread == "ends" else partial(numbers, spread=spread)
-    return lambda: [draw(rng, shape) for shape in shapes]
-
-
-Constants = Callable[[Net], Iterable[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class HalfLayer:
-    """``op`` of inputs of ``shapes``, and behind them of ``constants``, unless ``arrange`` gives
-    them another order. ``spread``: of the inputs' values; None: the case's.
-    """
-
-    op: str
-    shapes: Sequence[Sequence[int]]
-    result: Sequence[int]
-    options: Options | None = None
-    constants: Constants = lambda _: ()
-    spread: str | None = None
-    arrange: Callable[..., Sequence[int]] = lambda *operands: operands
-    version: int = 1
-
-    @classmethod
-    def of(cls, layer: Weighted, constants: Constants, spread: str | None = None) -> HalfLayer:
-        """``layer`` with its weights and biases."""
-        return cls(layer.op, [layer.given], layer.result, layer.options, constants, spread)
-
-
-Described = Callable[[Values, np.random.Generator], HalfLayer]
-
-
-def half_grid(prefix: str, **axes: Any) -> Callable[[Described], Grid]:
-    """Makes a ``Grid`` of the function below it, which says of a case's values what its layer is,
-    with a generator of the case.
-    """
-
-    def family(described: Described) -> Grid:
-        def make(name: str, v: Values) -> Case:
-            layer = described(v, generator_of(name))
-
-            def build(rng: np.random.Generator) -> bytes:
-                net = Net("half", rng)
-                inputs = (net.input(f"x{n}", s, DType.FLOAT32) for n, s in enumerate(layer.shapes))
-                operands = layer.arrange(*inputs, *layer.constants(net))
-                how: dict[str, Any] = {"options": layer.options, "version": layer.version}
-                y = net.result(layer.op, operands, "y", layer.result, dtype=DType.FLOAT32, **how)
-                return net.build(y)
-
-            given = inputs_of(name, layer.shapes, layer.spread or v.spread)
-            return Case(name, "Half", build, inputs=given, outside=outside_bound)
-
-        return grid(prefix, **axes)(make)
-
-    return family
-
-
-def weights_and_bias(
-    layer: Weighted, kind: str, spread: str = "plain", *, has_bias: bool = True
-) -> Constants:
-    """Draw weights and bias of one of ``WEIGHTS``."""
-
-    def constants(net: Net) -> Iterable[int]:
-        yield _drawn_constant(net, "w", layer.kernels, kind, spread)
-        if has_bias:
-            yield _drawn_constant(net, "b", (layer.outputs,), kind, spread)
-
-    return constants
-
-
-def _drawn_constant(net: Net, name: str, shape: Sequence[int], kind: str, spread: str) -> int:
-    """A constant of ``spread``, but not of the ends of fp16."""
-    drawn = "plain" if spread == "ends" else spread
-    return constant(net, name, numbers(net.rng, shape, drawn), kind)
-
-
-_GEOMETRIES = {
-    "1x1": (1, 1, 1, 1, 1, 1), "3x3": (3, 3, 1, 1, 1, 1), "5x2": (5, 2, 1, 1, 1, 1),
-    "3x3s2": (3, 3, 2, 2, 1, 1), "2x3d2": (2, 3, 1, 1, 2, 2),
-}  # fmt: skip
+def _image(net: Net, channels: int, *, least: int = 6, most: int = 22, images: int = 1) -> int:
+    """An input of up to ``images``, whose sides are drawn."""
+    count, (h, w) = net.rng.integers(1, images + 1), net.rng.integers(least, most + 1, 2)
+    return net.input("x", (int(count), int(h), int(w), channels), DType.FLOAT32)
 
 
 def _from_to(channels: str) -> tuple[int, int]:
@@ -154,182 +52,209 @@ def _from_to(channels: str) -> tuple[int, int]:
     return int(inputs), int(outputs)
 
 
-def _activation(rng: np.random.Generator) -> Activation:
-    return Activation[str(rng.choice(ACTIVATIONS))]
+_GEOMETRIES = {
+    "1x1": (1, 1, 1, 1, 1, 1), "3x3": (3, 3, 1, 1, 1, 1), "5x2": (5, 2, 1, 1, 1, 1),
+    "3x3s2": (3, 3, 2, 2, 1, 1), "2x3d2": (2, 3, 1, 1, 2, 2),
+}  # fmt: skip
 
 
-@half_grid(
+@model_grid(
     "Half.Conv/",
     window=tuple(_GEOMETRIES),
     channels=("3to5", "8to16", "17to33", "24to40", "40to8", "65to24", "96to130"),
     padding=tuple(PADDINGS),
-    weights=WEIGHTS,
-    spread=SPREADS,
+    weights=_WEIGHTS,
+    type=HALF_TYPES,
 )
-def _convolutions(v: Values, rng: np.random.Generator) -> HalfLayer:
+def _convolutions(net: Net, v: Values) -> int:
     covered = Window(*_GEOMETRIES[v.window], PADDINGS[v.padding])
-    ic, oc = _from_to(v.channels)
-    shape = (int(rng.integers(1, 3)), int(rng.integers(7, 20)), int(rng.integers(6, 23)), ic)
-    layer = conv_layer(shape, oc, covered, _activation(rng))
-    has_bias = bool(rng.integers(4))
-    return HalfLayer.of(layer, weights_and_bias(layer, v.weights, v.spread, has_bias=has_bias))
+    inputs, outputs = _from_to(v.channels)
+    given = _reals(net, v, has_bias=bool(net.rng.integers(4)))
+    return net.conv(_image(net, inputs, images=2), outputs, covered, given)
 
 
-@half_grid(
+@model_grid(
     "Half.Depthwise/",
     kernel=(3, 5),
     stride=(1, 2),
     channels=(3, 8, 15, 16, 24, 28, 33, 48, 64, 72, 130),
     multiplier=(1, 2),
-    weights=WEIGHTS,
+    weights=_WEIGHTS,
+    type=HALF_TYPES,
 )
-def _depthwise(v: Values, rng: np.random.Generator) -> HalfLayer:
+def _depthwise(net: Net, v: Values) -> int:
     window = Window(v.kernel, v.kernel, v.stride, v.stride)
-    shape = (1, int(rng.integers(7, 20)), int(rng.integers(6, 23)), v.channels)
-    layer = depthwise_layer(shape, window, _activation(rng), v.multiplier)
-    spread = str(rng.choice(SPREADS))
-    return HalfLayer.of(layer, weights_and_bias(layer, v.weights, spread), spread)
+    return net.depthwise(_image(net, v.channels), window, _reals(net, v), multiplier=v.multiplier)
 
 
-@half_grid(
+def _is_cube_or_small(v: Values) -> bool:
+    """Return whether all three sizes are 512, or none."""
+    return len({str(size) == "512" for size in (v.rows, v.inputs, v.outputs)}) == 1
+
+
+@layer_grid(
     "Half.Product/",
-    rows=(1, 3),
-    inputs=(1, 24, 100, 640, 1280),
-    outputs=(1, 10, 63, 1001),
-    weights=WEIGHTS,
+    input_shape=lambda v: (v.rows, v.inputs),
+    type=_PLAIN,
+    rows=(1, 3, 512),
+    inputs=(1, 24, 100, 512, 640, 1280),
+    outputs=(1, 10, 63, 512, 1001),
+    weights=_WEIGHTS,
+    is_in=_is_cube_or_small,
 )
-def _products(v: Values, _: np.random.Generator) -> HalfLayer:
-    layer = dense_layer((v.rows, v.inputs), v.outputs)
-    return HalfLayer.of(layer, weights_and_bias(layer, v.weights))
+def _products(net: Net, v: Values) -> int:
+    return net.fully_connected(net.x, v.outputs, Reals(kind=v.weights))
 
 
-@half_grid(
+@layer_grid(
     "Half.MatrixProduct/",
-    rows=("1", "7", "2x5", "3x1x4"),
-    inputs=(1, 24, 100, 640),
-    outputs=(1, 10, 63),
+    input_shape=lambda v: (*shape_of(v.rows), v.inputs),
+    rows=("1", "7", "2x5", "3x1x4", "512"),
+    inputs=(1, 24, 100, 512, 640),
+    outputs=(1, 10, 63, 512),
     order=("inputs_first", "outputs_first"),
-    weights=WEIGHTS,
-    spread=SPREADS,
+    weights=_WEIGHTS,
+    type=HALF_TYPES,
+    is_in=_is_cube_or_small,
 )
-def _matrix_products(v: Values, _: np.random.Generator) -> HalfLayer:
-    lead, is_turned = shape_of(v.rows), v.order == "outputs_first"
+def _matrix_products(net: Net, v: Values) -> int:
+    is_turned = v.order == "outputs_first"
     matrix = (v.outputs, v.inputs) if is_turned else (v.inputs, v.outputs)
-    return HalfLayer(
-        "BATCH_MATMUL", [(*lead, v.inputs)], (*lead, v.outputs),
-        BatchMatMulOptions(False, is_turned),
-        lambda net: (_drawn_constant(net, "w", matrix, v.weights, v.spread),),
-    )  # fmt: skip
-
-
-@half_grid(
-    "Half.ComputedProduct/",
-    size=tuple(SIZES),
-    lead=tuple(LEADS),
-    adj=("none", "x", "y", "xy"),
-    spread=SPREADS,
-    is_in=meets,
-)
-def _computed_products(v: Values, _rng: np.random.Generator) -> HalfLayer:
-    rows, _, outputs = SIZES[v.size]
-    result = (*np.broadcast_shapes(*LEADS[v.lead]), rows, outputs)
-    table = BatchMatMulOptions("x" in v.adj, "y" in v.adj)
-    return HalfLayer("BATCH_MATMUL", computed_shapes(v), result, table, version=2)
-
-
-@half_grid(
-    "Half.ComputedWeights/",
-    size=tuple(SIZES),
-    rows=("1x1", "6", "2x3", "2x1x7"),
-    keep_num_dims=(0, 1),
-    bias=("absent", "drawn"),
-    spread=SPREADS,
-)
-def _computed_weights(v: Values, rng: np.random.Generator) -> HalfLayer:
-    _, inputs, outputs = SIZES[v.size]
-    lead, keeps = shape_of(v.rows), bool(v.keep_num_dims)
-    result = (*lead, outputs) if keeps else (math.prod(lead), outputs)
-
-    def constants(net: Net) -> Iterable[int]:
-        if v.bias == "drawn":
-            yield net.constant("b", numbers(net.rng, (outputs,), "plain"))
-
-    options = FullyConnectedOptions(_activation(rng), keep_num_dims=keeps)
-    shapes = [(*lead, inputs), (outputs, inputs)]
-    return HalfLayer("FULLY_CONNECTED", shapes, result, options, constants)
+    w = stored_reals(net, "w", numbers(net.rng, matrix, _spread(v)), v.weights)
+    return net.computed_product(net.x, w, None, adj_y=is_turned)
 
 
 _TRANSPOSED = {"2x2s2": (2, 2, 2), "3x3s2": (3, 3, 2), "4x4s2": (4, 4, 2), "3x2s1": (3, 2, 1)}
 
 
-@half_grid(
+@model_grid(
     "Half.Transposed/",
     window=tuple(_TRANSPOSED),
     channels=("3to5", "16to1", "17to33", "40to8"),
     padding=tuple(PADDINGS),
-    spread=SPREADS,
+    type=HALF_TYPES,
+    weights="float16",
 )
-def _transposed(v: Values, rng: np.random.Generator) -> HalfLayer:
+def _transposed(net: Net, v: Values) -> int:
     (kh, kw, stride), scheme = _TRANSPOSED[v.window], PADDINGS[v.padding]
     inputs, outputs = _from_to(v.channels)
-    shape = (int(rng.integers(1, 3)), int(rng.integers(3, 9)), int(rng.integers(3, 11)), inputs)
-    activation, has_bias = _activation(rng), bool(rng.integers(2))
+    x = _image(net, inputs, least=3, most=10, images=2)
+    given = _reals(net, v, has_bias=bool(net.rng.integers(2)))
+    images, *sides, _ = net.spec(x).shape
     rows, columns = (
         n * stride + (max(k - stride, 0) if scheme is Padding.VALID else 0)
-        for n, k in zip(shape[1:3], (kh, kw), strict=True)
+        for n, k in zip(sides, (kh, kw), strict=True)
     )
-    result = (shape[0], rows, columns, outputs)
-
-    def constants(net: Net) -> Iterable[int]:
-        yield net.constant("size", np.array(result, np.int32))
-        weights = numbers(net.rng, (outputs, kh, kw, inputs), "plain")
-        yield constant(net, "w", weights, "float16")
-        if has_bias:
-            yield net.constant("b", numbers(net.rng, (outputs,), "plain"))
-
-    return HalfLayer(
-        "TRANSPOSE_CONV", [shape], result,
-        TransposeConvOptions(scheme, stride, stride, activation), constants,
-        arrange=lambda x, size, weights, *bias: (size, weights, x, *bias),
-        version=3 if has_bias else 1,
-    )  # fmt: skip
-
-
-_WINDOW = Window(3, 2)
-
-
-def _dynamic_range(
-    what: str, layer_of: Callable[[tuple[int, int, int, int], int], Weighted]
-) -> Grid:
-    """``layer_of``: the layer on features of a shape, by its number of output channels. Its weights
-    are int8 with one scale, or one per channel.
-    """
-
-    @half_grid(
-        f"Half.DynamicRange{what}/",
-        scales=("one", "per_channel"),
-        channels=("1to10", "16to32", "24to33", "65to17", "100to130"),
+    result = (images, rows, columns, outputs)
+    size = net.constant("size", np.array(result, np.int32))
+    w, *bias = given.operands(net, (outputs, kh, kw, inputs), 0)
+    table = TransposeConvOptions(scheme, stride, stride, given.activation)
+    version = 3 if bias else 1
+    operands = (size, w, x, *bias)
+    return net.result(
+        "TRANSPOSE_CONV", operands, "y", result, dtype=DType.FLOAT32, options=table, version=version
     )
-    def family(v: Values, rng: np.random.Generator) -> HalfLayer:
-        inputs, outputs = _from_to(v.channels)
-        shape = (1, int(rng.integers(3, 12)), int(rng.integers(3, 12)), inputs)
-        layer = layer_of(shape, outputs)
-
-        def constants(net: Net) -> Iterable[int]:
-            count = layer.outputs if v.scales == "per_channel" else 1
-            scaling = net.rng.uniform(1e-3, 0.1, count).astype(np.float32)
-            values = net.rng.integers(-127, 128, layer.kernels).astype(np.int8)
-            quantization = Quantization(tuple(scaling.tolist()), (0,) * count, layer.axis)
-            yield net.constant("w", values, quantization)
-            yield net.constant("b", numbers(net.rng, (layer.outputs,), "plain"))
-
-        return HalfLayer.of(layer, constants)
-
-    return family
 
 
-_DYNAMIC_RANGE = (
-    _dynamic_range("Conv", lambda shape, outputs: conv_layer(shape, outputs, _WINDOW)),
-    _dynamic_range("Depthwise", lambda shape, _: depthwise_layer(shape, _WINDOW)),
-    _dynamic_range("Product", lambda shape, outputs: dense_layer((shape[1], shape[3]), outputs)),
+@model_grid(
+    "Half.DynamicRange/",
+    type=_PLAIN,
+    layer=("conv", "depthwise", "dense"),
+    scales=("one", "per_channel"),
+    channels=("1to10", "16to32", "24to33", "65to17", "100to130"),
 )
+def _dynamic_range(net: Net, v: Values) -> int:
+    """Weights of int8 with one scale, or one per channel."""
+    inputs, outputs = _from_to(v.channels)
+    given, window = Reals(kind=v.scales), Window(3, 2)
+    if v.layer == "dense":
+        return net.fully_connected(net.input("x", (7, inputs), DType.FLOAT32), outputs, given)
+    x = _image(net, inputs, least=3, most=11)
+    return (
+        net.depthwise(x, window, given)
+        if v.layer == "depthwise"
+        else net.conv(x, outputs, window, given)
+    )
+
+
+_LARGE = 31
+_LARGE_TOO = ("mean", "average_pool")
+"""Operators whose windows are larger than a kernel may be."""
+
+
+def _padded(net: Net, x: int) -> int:
+    return net.pad(x, [(0, 0), (0, 0), (0, 0), net.rng.integers(0, 20, 2).tolist()])
+
+
+def _average(net: Net, x: int) -> int:
+    _, height, width, _ = net.spec(x).shape
+    sides = (2, 3, 1, 2)
+    if max(height, width) > _LARGE:  # as squeeze-and-excite has it
+        sides = (height, width, height, width)
+    return net.pool("AVERAGE_POOL_2D", x, *sides, Padding.VALID, Activation.RELU)
+
+
+def _doubled(aligned: bool, centres: bool, net: Net, x: int) -> int:
+    """RESIZE_BILINEAR with corners aligned, or centres at halves, or neither."""
+    rows, columns = (2 * size - aligned for size in net.spec(x).shape[1:3])
+    return net.resize("RESIZE_BILINEAR", x, rows, columns, ResizeBilinearOptions(aligned, centres))
+
+
+_POOLS: dict[str, Callable[[Net, int], int]] = {
+    "pad": _padded,
+    "mean": lambda net, x: net.reduced("MEAN", x, keep_dims=True),
+    "row_mean": lambda net, x: net.reduced("MEAN", x, keep_dims=True, axes=(-1,)),
+    "maximum": lambda net, x: net.reduced("REDUCE_MAX", x, keep_dims=True),
+    "max_pool": lambda net, x: net.pool("MAX_POOL_2D", x, 2, 2, 2, 2, Padding.VALID),
+    "average_pool": _average,
+    "bilinear_aligned": partial(_doubled, True, False),
+    "bilinear_centres": partial(_doubled, False, True),
+    "bilinear_plain": partial(_doubled, False, False),
+}
+
+
+@layer_grid(
+    "Half.Pool/",
+    op=tuple(_POOLS),
+    shape=(
+        "1x2x4x1", "1x7x6x3", "1x13x18x16", "2x4x12x33", "1x9x4x130", "1x31x8x24", "1x64x32x16",
+        "2x33x62x33", "1x128x128x8",
+    ),
+    type=HALF_TYPES,
+    is_in=lambda v: v.op in _LARGE_TOO or max(v.input_shape[1:3]) <= _LARGE,
+)  # fmt: skip
+def _pools(net: Net, v: Values) -> int:
+    """Maxima, means and added channels."""
+    return _POOLS[v.op](net, net.x)
+
+
+_WINDOWS = {
+    "2x2s1": (2, 2, 1, 1), "3x3s1": (3, 3, 1, 1), "3x3s2": (3, 3, 2, 2), "2x3s2": (2, 3, 2, 1),
+    "5x5s1": (5, 5, 1, 1), "4x1s3": (4, 1, 3, 2), "7x7s4": (7, 7, 4, 4), "9x3s2": (9, 3, 2, 2),
+}  # fmt: skip
+"""Rows, columns, and the strides of both."""
+
+
+def _is_covered(v: Values) -> bool:
+    height, width = v.input_shape[1:3]
+    rows, columns = _WINDOWS[v.window][:2]
+    return v.padding == "same" or (rows <= height and columns <= width)
+
+
+_CLAMPED = ("AVERAGE_POOL_2D",)
+
+
+@layer_grid(
+    "Half.Window/",
+    op=("MAX_POOL_2D", "AVERAGE_POOL_2D"),
+    window=tuple(_WINDOWS),
+    padding=tuple(PADDINGS),
+    shape=("1x7x6x3", "1x13x18x16", "2x5x12x33", "1x9x4x130", "1x31x9x8", "1x4x5x24"),
+    type=HALF_TYPES,
+    is_in=_is_covered,
+)
+def _windows(net: Net, v: Values) -> int:
+    """Pools whose windows overlap, or reach beyond the image."""
+    is_clamped = v.op in _CLAMPED and net.rng.integers(2)
+    clamp = Activation.RELU if is_clamped else Activation.NONE
+    return net.pool(v.op, net.x, *_WINDOWS[v.window], PADDINGS[v.padding], clamp)

@@ -15,10 +15,10 @@ from delegate.model.graph import DType, Graph
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.shared.reductions import ReducerOptions
+from rk3588_conformance.builder import Net
 from rk3588_conformance.case import Case, generator_of
 from rk3588_conformance.grid import Values, grid
 from rk3588_conformance.half_judge import in_half
-from rk3588_conformance.net import Net
 
 Array = npt.NDArray[Any]
 

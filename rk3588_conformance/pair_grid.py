@@ -13,10 +13,18 @@ from delegate.model.operator_options import Options
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
-from rk3588_conformance.builder import layers
+from rk3588_conformance.builder import Net, layers
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
-from rk3588_conformance.grid import EIGHT_BITS, Arrays, Values, layer_grid, model_grid, shape_of
-from rk3588_conformance.net import Net
+from rk3588_conformance.builder.reals import numbers
+from rk3588_conformance.grid import (
+    EIGHT_BITS,
+    HALF_TYPES,
+    Arrays,
+    Values,
+    layer_grid,
+    model_grid,
+    shape_of,
+)
 from rk3588_conformance.random_layers import TEFLON_NUMBERS, Numbers, draw_zero_point
 from rk3588_conformance.tolerance import NONE, SQUARES, SUM, SUM_ALONE, TIES
 
@@ -31,20 +39,6 @@ def _constant(net: Net, x: int, shape: Sequence[int] | None = None) -> int:
     """A constant operand beside ``x``, of its shape unless told."""
     spec = net.spec(x)
     return net.random_constant(shape or spec.shape, spec.dtype)
-
-
-@layer_grid(
-    "AddShapes.Op/",
-    differing=SUM_ALONE,
-    shape=(
-        "13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x3", "1x31x1x130", "2x3x11x40", "1x13x17x16",
-        "1x9x4x33", "1x1x1x1000", "1x37x41x64",
-    ),
-    activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
-    type=EIGHT_BITS,
-)  # fmt: skip
-def _add_shapes(net: Net, v: Values) -> int:
-    return layers.add(net, net.x, _other_input(net, net.x), activation=v.clamp)
 
 
 _RATIOS = {"0_001": 0.001, "0_07": 0.07, "0_5": 0.5, "1": 1.0, "1_9": 1.9, "30": 30.0}
@@ -67,31 +61,9 @@ def _add_scales(net: Net, v: Values) -> int:
         net.input(name, (1, 17, 13, 19), v.dtype, one_scale(0.037 * _RATIOS[ratio], zero))
         for name, ratio, zero in zip("ab", (v.first, v.second), zeros[v.zero_points], strict=True)
     )
-    return layers.add(
-        net, a, b, activation=v.clamp, output_scale=0.037,
+    return net.add(a, b, activation=v.clamp, output_scale=0.037,
         output_zero_point=int(net.rng.integers(low, high + 1)),
     )  # fmt: skip
-
-
-_SHAPES = {
-    "scalar": (1,), "channels": (19,), "channels4": (1, 1, 1, 19), "scalar4": (1, 1, 1, 1),
-    "row": (1, 1, 7, 19), "pixels": (1, 11, 7, 1),
-}  # fmt: skip
-
-
-@layer_grid(
-    "AddBroadcast.Op/",
-    differing=SUM_ALONE,
-    shape="1x11x7x19",
-    other=tuple(_SHAPES),
-    origin=("constant", "input"),
-    order=("first", "second"),
-)
-def _add_broadcast(net: Net, v: Values) -> int:
-    """A second operand that is stretched: a scalar, one value per channel, a row, a pixel map."""
-    operand = _constant if v.origin == "constant" else _other_input
-    y = operand(net, net.x, _SHAPES[v.other])
-    return layers.add(net, *((net.x, y) if v.order == "first" else (y, net.x)))
 
 
 _OPERANDS: dict[str, Callable[[Net, Values], int]] = {
@@ -118,20 +90,21 @@ _OPERANDS: dict[str, Callable[[Net, Values], int]] = {
 def _add_origins(net: Net, v: Values) -> int:
     """Operands from inside, outside, a constant, or both the same tensor."""
     a, b = (_OPERANDS[kind](net, v) for kind in (v.first, v.second))
-    return layers.add(net, a, b, activation=v.clamp)
+    return net.add(a, b, activation=v.clamp)
 
 
 _PAIRS = "1x16x16x256"
-_SHAPE = (1, 11, 7, 19)
+_SHAPE = "1x11x7x19"
 
-Quantizations = tuple[Quantization, Quantization, Quantization]
+Quantizations = tuple[Quantization | None, Quantization | None, Quantization | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
     """``largest``: what a result's scale times 128 should about reach, by the operands' scales;
     None where operands and result have one quantisation. ``options``: None where the kernels know
-    no activation. ``types``: those that the runtime has it for.
+    no activation. ``types``: those of 8 bits that the runtime has it for. ``half``: the operands of
+    other shapes that run in fp16, constants unless an input is named.
     """
 
     name: str
@@ -139,9 +112,12 @@ class _Operator:
     options: Callable[[Activation], Options] | None = None
     differing: float = NONE
     types: tuple[str, ...] = EIGHT_BITS
+    half: tuple[str, ...] = ()
 
     def quantizations(self, net: Net, dtype: DType) -> Quantizations:
-        """Operands and a result that holds most of theirs."""
+        """Operands and a result that holds most of theirs; reals have none."""
+        if dtype is DType.FLOAT32:
+            return None, None, None
         first, second = net.drawn(dtype), net.drawn(dtype)
         if self.largest is None:
             return first, first, first
@@ -150,7 +126,12 @@ class _Operator:
         return first, second, one_scale(scale, draw_zero_point(net.rng, dtype))
 
     def add(
-        self, net: Net, a: int, b: int, result: Quantization, clamp: Activation = Activation.NONE
+        self,
+        net: Net,
+        a: int,
+        b: int,
+        result: Quantization | None,
+        clamp: Activation = Activation.NONE,
     ) -> int:
         """The operator of two tensors."""
         table = self.options(clamp) if self.options is not None else None
@@ -163,14 +144,23 @@ def _largest_square(first: float, second: float) -> float:
     return (128 * (first + second)) ** 2 / 4
 
 
-_SQUARES = _Operator("SQUARED_DIFFERENCE", _largest_square, differing=SQUARES, types=("int8",))
-_SUM = _Operator("ADD", lambda a, b: a + b, AddOptions, SUM_ALONE)
+_HALF_SUMMANDS = ("scalar", "channels", "pixels input", "whole", "column")
+_HALF_ENDS = ("scalar", "channels", "whole")
+_HALF_FACTORS = (*_HALF_SUMMANDS, "channels4 input", "images input", "outer")
+_SQUARES = _Operator(
+    "SQUARED_DIFFERENCE",
+    _largest_square,
+    differing=SQUARES,
+    types=("int8",),
+    half=("pixels input",),
+)
+_SUM = _Operator("ADD", lambda a, b: a + b, AddOptions, SUM_ALONE, half=_HALF_SUMMANDS)
 _ALL = (
-    _Operator("MUL", lambda a, b: 128 * a * b, MulOptions),
-    _Operator("SUB", lambda a, b: a + b, SubOptions, SUM_ALONE),
+    _Operator("MUL", lambda a, b: 128 * a * b, MulOptions, half=_HALF_FACTORS),
+    _Operator("SUB", lambda a, b: a + b, SubOptions, SUM_ALONE, half=_HALF_SUMMANDS),
     _SQUARES,
-    _Operator("MAXIMUM"),
-    _Operator("MINIMUM"),
+    _Operator("MAXIMUM", half=_HALF_ENDS),
+    _Operator("MINIMUM", half=_HALF_ENDS),
 )
 _MEETING = {operator.name: operator for operator in (*_ALL, _SUM)}
 _OPERATORS = tuple(operator.name for operator in _ALL)
@@ -181,7 +171,15 @@ def _differing(v: Values) -> float:
 
 
 def _has_type(v: Values) -> bool:
-    return v.type in _MEETING[v.op].types
+    """Return whether the operator has the type, and in fp16 the activation and such operands."""
+    operator = _MEETING[v.op]
+    if not v.is_half:
+        return v.type in operator.types
+    if v.activation != "NONE" and operator.options is None:
+        return False
+    if "other" in vars(v):
+        return v.other + " input" * (v.origin == "input") in operator.half
+    return len(v.input_shape) == 4 and v.clamp is not Activation.RELU_N1_TO_1
 
 
 def _all_pairs(v: Values) -> Arrays:
@@ -193,6 +191,8 @@ def _of_two_inputs(net: Net, v: Values) -> int:
     operator = _MEETING[v.op]
     first, second, result = operator.quantizations(net, v.dtype)
     a, b = (net.input(n, v.input_shape, v.dtype, q) for n, q in (("a", first), ("b", second)))
+    if operator is _SUM and not v.is_half:  # whose result ends where the clamp does
+        return net.add(a, b, activation=v.clamp)
     return operator.add(net, a, b, result, v.clamp)
 
 
@@ -213,16 +213,23 @@ _pairs = model_grid(
     is_in=_is_distinct,
 )(_of_two_inputs)
 
+
+def _is_clamped_alike(v: Values) -> bool:
+    """Return whether it is a sum, or not clamped, unless it runs in fp16."""
+    return _has_type(v) and (v.is_half or _MEETING[v.op] is _SUM or v.activation == "NONE")
+
+
 _pair_shapes = model_grid(
     "PairShapes.Op/",
     differing=_differing,
-    op=_OPERATORS,
+    op=tuple(_MEETING),
     shape=(
         "13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33", "1x13x17x16",
         "1x9x4x31", "1x1x1x1000", "1x37x41x64", "3x1x23x17",
     ),
-    type=EIGHT_BITS,
-    is_in=_has_type,
+    activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+    type=(*EIGHT_BITS, *HALF_TYPES),
+    is_in=_is_clamped_alike,
 )(_of_two_inputs)  # fmt: skip
 
 
@@ -231,32 +238,54 @@ def _stretched(net: Net, v: Values, one: Sequence[int], other: Sequence[int]) ->
     operator = _MEETING[v.op]
     first, second, result = operator.quantizations(net, v.dtype)
     a = net.input("a", one, v.dtype, first)
-    if v.origin == "constant":
+    if v.origin == "constant" and v.is_half:
+        b = net.constant("b", numbers(net.rng, other))
+    elif v.origin == "constant":
         b = net.random_constant(other, v.dtype, second)
     else:
         b = net.input("b", other, v.dtype, second)
-    return operator.add(net, *((a, b) if v.order == "first" else (b, a)), result)
+    return operator.add(net, *((a, b) if v.order == "first" else (b, a)), result, v.clamp)
 
 
-_OTHERS = {
-    "scalar": (1,), "channels": (19,), "channels4": (1, 1, 1, 19), "row": (1, 1, 7, 19),
-    "pixels": (1, 11, 7, 1), "whole": _SHAPE,
-}  # fmt: skip
+_OTHERS: dict[str, Callable[[Sequence[int]], Sequence[int]]] = {
+    "scalar": lambda _: (1,),
+    "scalar4": lambda _: (1, 1, 1, 1),
+    "channels": lambda shape: shape[-1:],
+    "channels4": lambda shape: (1, 1, 1, shape[-1]),
+    "images": lambda shape: (shape[0], 1, 1, shape[-1]),
+    "row": lambda shape: (1, 1, *shape[2:]),
+    "column": lambda shape: (shape[2], 1),
+    "pixels": lambda shape: (*shape[:3], 1),
+    "whole": lambda shape: (1, *shape[1:]),
+    "outer": lambda shape: shape[-1:],
+}
+"""Shapes that meet a map's; "outer": the map has one channel."""
+
+
+def _is_met(v: Values) -> bool:
+    is_eight_bits = (
+        v.shape == _SHAPE and v.other not in ("images", "outer") and v.activation == "NONE"
+    )
+    return _has_type(v) and (v.is_half or is_eight_bits)
 
 
 @model_grid(
     "PairBroadcast.Op/",
     description="{op}",
     differing=_differing,
-    op=_OPERATORS,
+    op=tuple(_MEETING),
+    shape=(_SHAPE, "1x13x17x16", "2x3x11x33", "1x9x4x130"),
     other=tuple(_OTHERS),
     origin=("constant", "input"),
     order=("first", "second"),
-    is_in=_has_type,
+    activation=("NONE", "RELU6"),
+    type=(*EIGHT_BITS, *HALF_TYPES),
+    is_in=_is_met,
 )
 def _broadcast(net: Net, v: Values) -> int:
     """A second operand that is stretched, as in squeeze-and-excite."""
-    return _stretched(net, v, _SHAPE, _OTHERS[v.other])
+    shape, other = v.input_shape, _OTHERS[v.other](v.input_shape)
+    return _stretched(net, v, (*shape[:-1], 1) if v.other == "outer" else shape, other)
 
 
 _MET = {

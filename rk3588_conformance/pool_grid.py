@@ -13,10 +13,7 @@ import numpy as np
 from delegate.model.graph import Quantization
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.sub import SubOptions
-from rk3588_conformance.builder import options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.moves import concatenation, pad, reshape
-from rk3588_conformance.builder.pooling import pool, reduced
+from rk3588_conformance.builder import Net, options
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.grid import (
     PADDINGS,
@@ -27,7 +24,6 @@ from rk3588_conformance.grid import (
     number,
     pair,
 )
-from rk3588_conformance.net import Net
 from rk3588_conformance.tolerance import LARGE_AVERAGES, NONE, SHARES
 
 _OPERATORS = {"max": "MAX_POOL_2D", "average": "AVERAGE_POOL_2D"}
@@ -41,7 +37,7 @@ _FORMS = {
 def _pool(net: Net, v: Values) -> int:
     kernel, step, border = _FORMS.get(v.form, (v.window, v.stride, v.padding))
     sides = (*pair(kernel), *pair(step))
-    return pool(net, _OPERATORS[v.operator], net.x, *sides, PADDINGS[border], v.clamp)
+    return net.pool(_OPERATORS[v.operator], net.x, *sides, PADDINGS[border], v.clamp)
 
 
 def _has_results(v: Values) -> bool:
@@ -95,10 +91,10 @@ _POOLS = (
 )
 def _pyramids(net: Net, v: Values) -> int:
     """Pools of one another and their input side by side (SPP, SPPF)."""
-    a = pool(net, "MAX_POOL_2D", net.x, v.first, v.first)
-    b = pool(net, "MAX_POOL_2D", a if v.chained else net.x, v.second, v.second)
-    c = pool(net, "MAX_POOL_2D", b if v.chained else net.x, v.second, v.first)
-    return concatenation(net, (a, b, c), 3)
+    a = net.pool("MAX_POOL_2D", net.x, v.first, v.first)
+    b = net.pool("MAX_POOL_2D", a if v.chained else net.x, v.second, v.second)
+    c = net.pool("MAX_POOL_2D", b if v.chained else net.x, v.second, v.first)
+    return net.concatenation((a, b, c), 3)
 
 
 _RATIOS = {"equal": 1.0, "0_3": 0.3, "2_7": 2.7}
@@ -106,7 +102,7 @@ _RATIOS = {"equal": 1.0, "0_3": 0.3, "2_7": 2.7}
 
 def _mean(net: Net, v: Values) -> int:
     result = net.rescaled(net.x, _RATIOS[v.ratio])
-    return reduced(net, "MEAN", net.x, result, keep_dims=v.keep_dims == 1)
+    return net.reduced("MEAN", net.x, result, keep_dims=v.keep_dims == 1)
 
 
 _means = layer_grid(
@@ -141,7 +137,7 @@ _large_means = layer_grid(
 def _large_averages(net: Net, v: Values) -> int:
     """One window as large as the image, as DeepLab has it."""
     sides = (*pair(v.size), 1, 1)
-    return pool(net, "AVERAGE_POOL_2D", net.x, *sides, PADDINGS["valid"], v.clamp)
+    return net.pool("AVERAGE_POOL_2D", net.x, *sides, PADDINGS["valid"], v.clamp)
 
 
 _AXES = {"both": (1, 2), "swapped": (2, 1), "negative": (-3, -2), "mixed": (-2, 1)}
@@ -164,7 +160,7 @@ def _sums(net: Net, v: Values) -> int:
     height, width = pair(v.size)
     held = {"all": height * width, "rows": height, "one": 1}[v.held]
     result, axes = net.rescaled(net.x, held), _AXES[v.axes]
-    return reduced(net, "SUM", net.x, result, keep_dims=v.keep_dims == 1, axes=axes)
+    return net.reduced("SUM", net.x, result, keep_dims=v.keep_dims == 1, axes=axes)
 
 
 @layer_grid(
@@ -175,7 +171,7 @@ def _sums(net: Net, v: Values) -> int:
     keep_dims=(0, 1),
 )
 def _maxima(net: Net, v: Values) -> int:
-    return reduced(net, "REDUCE_MAX", net.x, keep_dims=v.keep_dims == 1)
+    return net.reduced("REDUCE_MAX", net.x, keep_dims=v.keep_dims == 1)
 
 
 _BORDERS = {
@@ -196,7 +192,7 @@ _AMOUNTS = {"one": (1, 1), "causal": (3, 0), "far": (0, 19)}
 )
 def _line_borders(net: Net, v: Values) -> int:
     value, mode = _BORDERS[v.border]
-    return pad(net, net.x, ((0, 0), _AMOUNTS[v.amount], (0, 0)), value=value, mode=mode)
+    return net.pad(net.x, ((0, 0), _AMOUNTS[v.amount], (0, 0)), value=value, mode=mode)
 
 
 _REDUCTIONS = {"mean": "MEAN", "sum": "SUM", "max": "REDUCE_MAX"}
@@ -219,7 +215,7 @@ def _line_reductions(net: Net, v: Values) -> int:
     ratio = {"mean": 0.3, "sum": float(v.length)}.get(v.reduction)
     result = None if ratio is None else net.rescaled(net.x, ratio)
     op, keeps = _REDUCTIONS[v.reduction], v.keep_dims == 1
-    return reduced(net, op, net.x, result, keep_dims=keeps, axes=(1,))
+    return net.reduced(op, net.x, result, keep_dims=keeps, axes=(1,))
 
 
 def _ranked(v: Values) -> tuple[int, ...]:
@@ -240,7 +236,7 @@ def _ranked(v: Values) -> tuple[int, ...]:
 def _channel_reductions(net: Net, v: Values) -> int:
     """Means and sums of the last axis, as layer normalisation has them."""
     result = net.rescaled(net.x, number(v.ratio) * (v.channels if v.reduction == "sum" else 1))
-    return reduced(net, _REDUCTIONS[v.reduction], net.x, result, keep_dims=True, axes=(-1,))
+    return net.reduced(_REDUCTIONS[v.reduction], net.x, result, keep_dims=True, axes=(-1,))
 
 
 @layer_grid(
@@ -255,11 +251,11 @@ def _channel_reductions(net: Net, v: Values) -> int:
 def _group_means(net: Net, v: Values) -> int:
     """Less the means of groups of channels, as group normalisation has them."""
     shape = net.spec(net.x).shape
-    wide = reshape(net, net.x, (*shape[:-1], v.groups, v.members))
+    wide = net.reshape(net.x, (*shape[:-1], v.groups, v.members))
     result = net.rescaled(net.x, number(v.ratio))
-    mean = reduced(net, "MEAN", wide, result, keep_dims=True, axes=(1, 2, 4))
-    less = function(net, "SUB", (wide, mean), net.rescaled(net.x, 1.7), SubOptions())
-    return reshape(net, less, shape, "back")
+    mean = net.reduced("MEAN", wide, result, keep_dims=True, axes=(1, 2, 4))
+    less = net.function("SUB", (wide, mean), net.rescaled(net.x, 1.7), SubOptions())
+    return net.reshape(less, shape, "back")
 
 
 _ROWS = (5, 6)
@@ -304,4 +300,4 @@ def _scaled(rng: np.random.Generator, v: Values) -> Quantization:
 def _softmax(net: Net, v: Values) -> int:
     """``nats``: between the exponents of the least value and the largest."""
     result = Quantization((1 / 256,), (LIMITS[v.dtype][0],))
-    return function(net, "SOFTMAX", (net.x,), result, options.softmax(number(v.beta)))
+    return net.function("SOFTMAX", (net.x,), result, options.softmax(number(v.beta)))

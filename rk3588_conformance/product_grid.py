@@ -7,20 +7,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.fully_connected import FullyConnectedOptions
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import Arithmetic
-from rk3588_conformance.builder.moves import reshape, transpose
 from rk3588_conformance.builder.products import (
-    computed_dense,
-    computed_product,
     covering,
-    matrix_product,
 )
+from rk3588_conformance.builder.reals import numbers
 from rk3588_conformance.builder.table_writer import TensorSpec
-from rk3588_conformance.grid import TYPES, Grid, Values, layer_grid, model_grid, shape_of
-from rk3588_conformance.net import Net
+from rk3588_conformance.grid import (
+    HALF_TYPES,
+    TYPES,
+    Grid,
+    Values,
+    layer_grid,
+    model_grid,
+    shape_of,
+)
 from rk3588_conformance.random_layers import draw_zero_point
 
 # Leading dimensions by rank and number of rows; "1": none, of rank 1.
@@ -89,8 +95,8 @@ def _behind_image(net: Net, v: Values) -> tuple[int, ...]:
     """Computed images, flattened in the order of pixels or of channels, for one layer or two."""
     axes = _FLAT_ORDERS[v.order]
     image = net.computed(net.x)
-    moved = image if axes is None else transpose(net, image, axes)
-    flat = reshape(net, moved, (v.images, v.h * v.w * v.c))
+    moved = image if axes is None else net.transpose(image, axes)
+    flat = net.reshape(moved, (v.images, v.h * v.w * v.c))
     return tuple(net.fully_connected(flat, 9 + n, v.layer_numbers) for n in range(v.readers))
 
 
@@ -185,8 +191,7 @@ def _matrix_products(net: Net, v: Values) -> int:
     ones = (1,) * int(net.rng.integers(0, len(shape_of(v.rows))))
     matrix = net.rng.integers(-127, 128, (*ones, v.inputs, v.outputs)).astype(np.int8)
     point = 0 if v.zero == "none" else draw_zero_point(net.rng, DType.INT8)
-    return matrix_product(
-        net, net.x, matrix, net.drawn(DType.INT8),
+    return net.matrix_product(net.x, matrix, net.drawn(DType.INT8),
         zero_point=point, multiplier=v.percent / 100, adj_y=v.order == "outputs_first",
     )  # fmt: skip
 
@@ -218,53 +223,66 @@ def meets(v: Values) -> bool:
     return "x" not in v.adj or len(set(LEADS[v.lead])) == 1
 
 
+def _points(net: Net, v: Values) -> list[Quantization | None]:
+    """Draw the quantisation of both operands, which have zero points at the ends."""
+    if v.is_half:
+        return [None, None]
+    return [Quantization(net.drawn(v.dtype).scales, (point,)) for point in _POINTS[v.zero]]
+
+
 @model_grid(
     "ComputedProduct.Op/",
     description="computed product",
-    type="int8",
+    type=("int8", *HALF_TYPES),
     size=tuple(SIZES),
     lead=tuple(LEADS),
     adj=("none", "x", "y", "xy"),
     zero=tuple(_POINTS),
-    is_in=meets,
+    is_in=lambda v: meets(v) and (v.zero == "none" or not v.is_half),
 )
 def _computed_products(net: Net, v: Values) -> int:
     """Two computed matrices: sizes, leading dimensions that are equal or broadcast, orders of both,
     zero points at both ends.
     """
-    drawn = [Quantization(net.drawn(DType.INT8).scales, (point,)) for point in _POINTS[v.zero]]
     x, y = (
-        net.input(name, shape, DType.INT8, q)
-        for name, shape, q in zip("xy", computed_shapes(v), drawn, strict=True)
+        net.input(name, shape, v.dtype, q)
+        for name, shape, q in zip("xy", computed_shapes(v), _points(net, v), strict=True)
     )
     return _product(net, v, x, y)
 
 
 def _product(net: Net, v: Values, x: int, y: int) -> int:
-    output = covering(SIZES[v.size][1], net.scaling(x), net.scaling(y))
-    return computed_product(net, x, y, output, adj_x="x" in v.adj, adj_y="y" in v.adj)
+    given = () if v.is_half else (net.scaling(x), net.scaling(y))
+    output = covering(SIZES[v.size][1], *given) if given else None
+    return net.computed_product(x, y, output, adj_x="x" in v.adj, adj_y="y" in v.adj)
 
 
 @model_grid(
     "ComputedWeights.Op/",
     description="dense layer of computed weights",
-    type="int8",
+    type=("int8", *HALF_TYPES),
     size=tuple(SIZES),
     rows=("1x1", "6", "2x3", "2x1x7"),
     keep_num_dims=(0, 1),
     bias=("absent", "drawn"),
     zero=tuple(_POINTS),
+    is_in=lambda v: v.zero == "none" or not v.is_half,
 )
 def _computed_weights(net: Net, v: Values) -> int:
     """FULLY_CONNECTED of two inputs: sizes, images, zero points at both ends, clamps and biases."""
     _, inputs, outputs = SIZES[v.size]
-    first, second = (Quantization(net.drawn(DType.INT8).scales, (p,)) for p in _POINTS[v.zero])
-    x = net.input("x", (*_LEADING[v.rows], inputs), DType.INT8, first)
-    weights = net.input("weights", (outputs, inputs), DType.INT8, second)
+    first, second = _points(net, v)
+    x = net.input("x", (*_LEADING[v.rows], inputs), v.dtype, first)
+    weights = net.input("weights", (outputs, inputs), v.dtype, second)
     clamp = Activation.RELU6 if net.rng.integers(2) else Activation.NONE
     options = FullyConnectedOptions(clamp, keep_num_dims=bool(v.keep_num_dims))
-    bias = None if v.bias == "absent" else net.rng.integers(-30000, 30000, outputs).astype(np.int32)
-    return computed_dense(net, x, weights, covering(inputs, first, second), options, bias)
+    bias: npt.NDArray[np.generic] | None = None
+    if v.bias == "drawn" and v.is_half:
+        bias = numbers(net.rng, (outputs,))
+    elif v.bias == "drawn":
+        bias = net.rng.integers(-30000, 30000, outputs).astype(np.int32)
+    output = covering(inputs, first, second) if first and second else None
+    return net.computed_dense(x, weights, output, options, bias)
 
 
 _ORDERS = {"swapped": ((0, 1, 3, 2), (0, 1, 3, 2)), "heads": ((0, 2, 3, 1), (0, 3, 1, 2))}
@@ -290,6 +308,6 @@ def _turned_products(net: Net, v: Values) -> int:
         is_turned = name in v.turned.removesuffix("result")
         shape = tuple(wanted[axes.index(axis)] for axis in range(4)) if is_turned else wanted
         made = net.computed(net.input(name, shape, DType.INT8, given))
-        operands.append(transpose(net, made, axes) if is_turned else made)
+        operands.append(net.transpose(made, axes) if is_turned else made)
     made = _product(net, v, *operands)
-    return net.computed(transpose(net, made, behind) if "result" in v.turned else made)
+    return net.computed(net.transpose(made, behind) if "result" in v.turned else made)

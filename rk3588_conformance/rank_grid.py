@@ -10,13 +10,10 @@ import numpy as np
 from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
-from rk3588_conformance.builder import moves
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.pooling import reduced
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.grid import Values, layer_grid, shape_of
 from rk3588_conformance.move_grid import as_image, moved_at, reshaped_to_image
-from rk3588_conformance.net import Net
 from rk3588_conformance.tolerance import SUM_ALONE
 
 _TRANSPOSED = {
@@ -40,7 +37,7 @@ def _transposes(net: Net, v: Values) -> int:
     shape, axes = _TRANSPOSED[v.by]
 
     def move(x: int) -> int:
-        y = moves.transpose(net, moves.reshape(net, x, shape_of(shape)), axes)
+        y = net.transpose(net.reshape(x, shape_of(shape)), axes)
         return y if v.place == "end" else reshaped_to_image(net, y)
 
     return moved_at(net, v.place, move)
@@ -52,11 +49,11 @@ _TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 def _in_parts(net: Net, x: int, parts: tuple[int, ...], axes: tuple[int, ...]) -> int:
     """Add ``axes`` of channels and pixels in ``parts``, channels first, as PyTorch has them."""
     _, height, width, channels = net.spec(x).shape
-    first = moves.transpose(net, x, _TO_FIRST)
-    y = moves.transpose(net, moves.reshape(net, first, (1, *parts, height, width)), axes)
+    first = net.transpose(x, _TO_FIRST)
+    y = net.transpose(net.reshape(first, (1, *parts, height, width)), axes)
     rows = height * 2 if len(parts) == 3 else height
     size = (1, channels * height // rows // (rows // height), rows, width * rows // height)
-    return moves.transpose(net, moves.reshape(net, y, size), _TO_LAST)
+    return net.transpose(net.reshape(y, size), _TO_LAST)
 
 
 def _shuffled(net: Net, x: int, groups: int) -> int:
@@ -88,20 +85,20 @@ def _shuffles(net: Net, v: Values) -> int:
 
 
 def _halves(net: Net, x: int, axis: int) -> int:
-    return moves.concatenation(net, moves.split(net, x, 2, axis)[::-1], axis)
+    return net.concatenation(net.split(x, 2, axis)[::-1], axis)
 
 
 def _without_first(net: Net, x: int, axis: int) -> int:
     shape = net.spec(x).shape
     begin = [int(n == axis) for n in range(len(shape))]
-    return moves.slice_of(net, x, begin, np.subtract(shape, begin).tolist())
+    return net.slice_of(x, begin, np.subtract(shape, begin).tolist())
 
 
 _MOVES: dict[str, Callable[[Net, int, int], int]] = {
     "halves": _halves,
     "without_first": _without_first,
-    "unpacked": lambda net, x, axis: moves.pack(net, moves.unpack(net, x, axis)[::-1], axis),
-    "gathered": lambda net, x, axis: moves.gather(net, x, (1, 0, 1), axis),
+    "unpacked": lambda net, x, axis: net.pack(net.unpack(x, axis)[::-1], axis),
+    "gathered": lambda net, x, axis: net.gather(x, (1, 0, 1), axis),
 }
 
 
@@ -122,7 +119,7 @@ def _is_cut(v: Values) -> bool:
 )
 def _parts(net: Net, v: Values) -> int:
     """Cut and join along a dimension."""
-    y = moves.reshape(net, net.computed(net.x), v.input_shape)
+    y = net.reshape(net.computed(net.x), v.input_shape)
     return net.computed(reshaped_to_image(net, _MOVES[v.by](net, y, v.axis)))
 
 
@@ -140,28 +137,28 @@ def _mean(first: int, *, keep_dims: bool) -> Callable[[Net, int, _Drawn], int]:
 
     def added(net: Net, x: int, drawn: _Drawn) -> int:
         axes = tuple(range(first, len(net.spec(x).shape) - 1))
-        return reduced(net, "MEAN", x, drawn.result, keep_dims=keep_dims, axes=axes)
+        return net.reduced("MEAN", x, drawn.result, keep_dims=keep_dims, axes=axes)
 
     return added
 
 
 def _curve(net: Net, x: int, _: _Drawn) -> int:
     low, high = LIMITS[net.spec(x).dtype]
-    return function(net, "TANH", (x,), one_scale(1 / 128, (low + high + 1) // 2))
+    return net.function("TANH", (x,), one_scale(1 / 128, (low + high + 1) // 2))
 
 
 _LAYERS: dict[str, Callable[[Net, int, _Drawn], int]] = {
     "curve": _curve,
-    "clamp": lambda net, x, drawn: function(net, "RELU6", (x,), drawn.result),
-    "sum": lambda net, x, d: function(net, "ADD", (x, d.whole), d.result, AddOptions()),
-    "sum_of_channels": lambda net, x, d: function(
-        net, "ADD", (x, d.channels), d.result, AddOptions()
+    "clamp": lambda net, x, drawn: net.function("RELU6", (x,), drawn.result),
+    "sum": lambda net, x, d: net.function("ADD", (x, d.whole), d.result, AddOptions()),
+    "sum_of_channels": lambda net, x, d: net.function(
+        "ADD", (x, d.channels), d.result, AddOptions()
     ),
-    "product": lambda net, x, d: function(net, "MUL", (x, d.whole), d.result, MulOptions()),
+    "product": lambda net, x, d: net.function("MUL", (x, d.whole), d.result, MulOptions()),
     "mean": _mean(1, keep_dims=True),
     "mean_of_images": _mean(0, keep_dims=False),
-    "mean_of_channels": lambda net, x, drawn: reduced(
-        net, "MEAN", x, drawn.result, keep_dims=True, axes=(-1,)
+    "mean_of_channels": lambda net, x, drawn: net.reduced(
+        "MEAN", x, drawn.result, keep_dims=True, axes=(-1,)
     ),
 }
 
@@ -183,13 +180,13 @@ def _functions(net: Net, v: Values) -> int:
 
 
 _FIRST_LAYERS: dict[str, Callable[[Net, int, _Drawn], int]] = {
-    "pixels": lambda net, x, drawn: reduced(
-        net, "MEAN", x, drawn.result, keep_dims=True, axes=(2, 3)
+    "pixels": lambda net, x, drawn: net.reduced(
+        "MEAN", x, drawn.result, keep_dims=True, axes=(2, 3)
     ),
-    "channels": lambda net, x, drawn: reduced(
-        net, "MEAN", x, drawn.result, keep_dims=True, axes=(1,)
+    "channels": lambda net, x, drawn: net.reduced(
+        "MEAN", x, drawn.result, keep_dims=True, axes=(1,)
     ),
-    "largest": lambda net, x, _: reduced(net, "REDUCE_MAX", x, axes=(2, 3), keep_dims=True),
+    "largest": lambda net, x, _: net.reduced("REDUCE_MAX", x, axes=(2, 3), keep_dims=True),
 }
 
 
@@ -203,11 +200,11 @@ _FIRST_LAYERS: dict[str, Callable[[Net, int, _Drawn], int]] = {
 def _channels_first(net: Net, v: Values) -> int:
     """Reduce pixels or channels of a map, channels first, and perhaps add the map."""
     result = net.rescaled(net.x, 1.3)
-    x = moves.transpose(net, net.computed(net.x), _TO_FIRST)
+    x = net.transpose(net.computed(net.x), _TO_FIRST)
     y = _FIRST_LAYERS[v.by](net, x, _Drawn(result, 0, 0))
     if v.joined:
-        y = function(net, "ADD", (x, y), result, AddOptions())
-    return net.computed(moves.transpose(net, y, _TO_LAST))
+        y = net.function("ADD", (x, y), result, AddOptions())
+    return net.computed(net.transpose(y, _TO_LAST))
 
 
 @layer_grid(
@@ -229,6 +226,6 @@ def _joined_constants(net: Net, v: Values) -> int:
         is_rescaled = spec.dtype is DType.UINT8 and axis == len(spec.shape) - 1
         other = net.rescaled(net.x, 0.7) if is_rescaled else spec.quantization
         part = net.random_constant(shape, spec.dtype, other)
-        return moves.concatenation(net, (part, y) if v.order == "first" else (y, part), axis)
+        return net.concatenation((part, y) if v.order == "first" else (y, part), axis)
 
     return moved_at(net, v.place, move)

@@ -6,9 +6,8 @@ import numpy as np
 
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
-from rk3588_conformance.builder.moves import resize
-from rk3588_conformance.grid import Grid, Values, layer_grid, pair
-from rk3588_conformance.net import Net
+from rk3588_conformance.builder import Net
+from rk3588_conformance.grid import MOVED_TYPES, Grid, Values, layer_grid, pair
 from rk3588_conformance.tolerance import NONE, RESIZED, TWO_ROUNDINGS
 
 _CONVENTIONS = {
@@ -22,7 +21,7 @@ def _nearest(net: Net, v: Values) -> int:
     """Resize by a factor, or to a size."""
     rows, columns = pair(v.to) if v.to else np.multiply(pair(v.size), pair(v.factor)).tolist()
     table = ResizeNearestOptions(*_CONVENTIONS[v.convention])
-    return resize(net, "RESIZE_NEAREST_NEIGHBOR", net.x, rows, columns, table)
+    return net.resize("RESIZE_NEAREST_NEIGHBOR", net.x, rows, columns, table)
 
 
 _by_factors = layer_grid(
@@ -43,6 +42,7 @@ _to_sizes = layer_grid(
     to=("7x7", "3x2", "9x20", "12x12", "1x1", "41x37"),
     convention=tuple(_CONVENTIONS),
     channels=(1, 16, 17, 33, 64),
+    type=MOVED_TYPES,
 )(_nearest)
 
 
@@ -58,7 +58,7 @@ def _bilinear(label: str, *, enlarges: bool = True, differing: float = NONE, **a
     def layer(net: Net, v: Values) -> int:
         table = ResizeBilinearOptions(*_CONVENTIONS[v.convention])
         rows, columns = pair(v.to or v.size) if v.to or not enlarges else _multiplied(v)
-        return resize(net, "RESIZE_BILINEAR", net.x, rows, columns, table)
+        return net.resize("RESIZE_BILINEAR", net.x, rows, columns, table)
 
     return layer_grid(
         f"{label}.Op/",

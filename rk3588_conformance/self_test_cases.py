@@ -26,14 +26,10 @@ from delegate.ops.mul import MulOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
-from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import Arithmetic, Window
-from rk3588_conformance.builder.moves import concatenation, resize
-from rk3588_conformance.builder.pooling import pool
-from rk3588_conformance.builder.products import computed_product, covering
+from rk3588_conformance.builder.products import covering
 from rk3588_conformance.builder.ranges import uniform_moments
-from rk3588_conformance.net import Net
 
 _SEED = 588
 _INPUT_SCALE = 0.02
@@ -91,19 +87,19 @@ class _Net(_Row):
         window = Window(kernel, kernel, dh=dilation, dw=dilation)
         return self.then(lambda net, x: net.conv(x, channels, window, net.numbers(**numbers)))
 
-    def add(self, other: int, activation: Activation = Activation.NONE) -> _Net:
-        return self.then(lambda net, x: layers.add(net, x, other, activation=activation))
+    def plus(self, other: int, activation: Activation = Activation.NONE) -> _Net:
+        return self.then(lambda net, x: net.add(x, other, activation=activation))
 
     def choose(self, op: str, other: int) -> _Net:
         """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
-        return self.then(lambda net, x: function(net, op, (x, other), self._like_input))
+        return self.then(lambda net, x: net.function(op, (x, other), self._like_input))
 
     def leaky_relu(self, slope: float) -> _Net:
         target, table = (
             Quantization((self.scaling(self.last).scale,), (5,)),
             LeakyReluOptions(slope),
         )
-        return self.then(lambda net, x: function(net, "LEAKY_RELU", (x,), target, table))
+        return self.then(lambda net, x: net.function("LEAKY_RELU", (x,), target, table))
 
 
 class _HalfNet(_Row):
@@ -162,31 +158,31 @@ def _deviation() -> _HalfNet:
 def _sum(activation: Activation = Activation.NONE) -> _Net:
     """Add two tensors: the sum of one with itself is a function, and a table."""
     net = _Net((1, 5, 7, 16))
-    return net.add(net.second_input(), activation)
+    return net.plus(net.second_input(), activation)
 
 
 def _residual() -> _Net:
     net = _Net((1, 9, 11, 32)).convolve(32, 3)
     first = net.last
-    return net.convolve(32, 3).add(first)
+    return net.convolve(32, 3).plus(first)
 
 
 def _joined() -> _Net:
     net = _Net((1, 7, 6, 32)).convolve(32, 3).leaky_relu(0.1)
     first = net.last
-    return net.convolve(48, 1).leaky_relu(0.3).convolve(32, 1).add(first)
+    return net.convolve(48, 1).leaky_relu(0.3).convolve(32, 1).plus(first)
 
 
 def _neighbours() -> _Net:
     net = _Net((1, 5, 7, 16))
     first = net.choose("MAXIMUM", net.per_channel()).last
     second = net.choose("MINIMUM", net.per_channel()).last
-    return net.then(lambda *_: concatenation(net, (second, first), 3))
+    return net.then(lambda *_: net.concatenation((second, first), 3))
 
 
 def _add_per_channel() -> _Net:
     net = _Net((1, 5, 6, 32))
-    return net.add(net.per_channel())
+    return net.plus(net.per_channel())
 
 
 def _choice(op: str) -> _Net:
@@ -209,15 +205,15 @@ def _product(net: _Net, x: int) -> int:
     """Results have the scale at which most products are within eight bits."""
     _, deviation = uniform_moments(DType.INT8, _INPUT_ZERO_POINT)
     target = Quantization((net.scaling(x).scale * net.scaling(0).scale * deviation,), (5,))
-    return function(net, "MUL", (x, 0), target, MulOptions())
+    return net.function("MUL", (x, 0), target, MulOptions())
 
 
 def _matrix_product(net: _Net, x: int) -> int:
     """The rows of a function of one more input are its columns."""
     like, slope = net.scaling(x), LeakyReluOptions(0.5)
-    other = function(net, "LEAKY_RELU", (net.second_input(),), like, slope)
+    other = net.function("LEAKY_RELU", (net.second_input(),), like, slope)
     output = covering(net.spec(x).shape[-1], like, like)
-    return computed_product(net, x, other, output, adj_y=True)
+    return net.computed_product(x, other, output, adj_y=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,10 +272,10 @@ CASES = (
     Case("minimum", "the smaller of two tensors, and of a tensor and a value per channel",
          lambda: _choice("MINIMUM")),
     Case("pooling", "rows with gaps, read by both readers of the DPU",
-         lambda: _Net((1, 9, 11, 32)).then(lambda net, x: pool(net, "MAX_POOL_2D", x, 3, 3))),
+         lambda: _Net((1, 9, 11, 32)).then(lambda net, x: net.pool("MAX_POOL_2D", x, 3, 3))),
     Case("nearest", "pixels that are put apart",
-         lambda: _Net((1, 5, 6, 32)).then(lambda net, x: resize(
-             net, "RESIZE_NEAREST_NEIGHBOR", x, 10, 12, ResizeNearestOptions()))),
+         lambda: _Net((1, 5, 6, 32)).then(lambda net, x: net.resize(
+             "RESIZE_NEAREST_NEIGHBOR", x, 10, 12, ResizeNearestOptions()))),
     Case("clamped sum", "a clamp between two limits in EW",
          lambda: _sum(Activation.RELU_N1_TO_1)),
     Case("clamped conv", "a clamp between two limits behind a convolution",

@@ -12,21 +12,19 @@ import numpy.typing as npt
 
 from delegate.model.graph import Activation, DType, Graph, Quantization
 from delegate.model.tflite_reader import read_graph
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import (
     Weighted,
     Window,
     conv_layer,
     dense_layer,
     depthwise_layer,
-    weighted,
 )
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.reals import DRAWS, numbers
 from rk3588_conformance.builder.sparse import Tree, stored
 from rk3588_conformance.case import Case, generator_of
 from rk3588_conformance.grid import Values, grid, layer_grid
-from rk3588_conformance.half_grid import inputs_of, numbers
 from rk3588_conformance.half_judge import outside_bound
-from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import DENSITY
 
 Array = npt.NDArray[Any]
@@ -86,14 +84,14 @@ def _tree(shape: Sequence[int], order: str, blocks: str) -> Tree:
 def integers(net: Net, v: Values) -> int:
     made = _layer(v.layer)
     numbers = replace(v.layer_numbers, tree=_tree(made.kernels, v.order, v.blocks))
-    return weighted(net, net.rng, net.x, made, numbers)
+    return net.weighted(net.x, made, numbers)
 
 
 def _float_model(
     made: Weighted, dense: Array, scales: Array | None, bias: Array, tree: Tree | None
 ) -> bytes:
     """``scales``: of int8 weights. ``tree`` None: with the numbers that they stand for."""
-    builder = ModelBuilder("half sparse")
+    builder = Net("half sparse")
     x = builder.input("x", made.given, DType.FLOAT32)
     quantization = None
     if scales is not None:
@@ -122,18 +120,17 @@ def _floats(name: str, v: Values) -> Case:
     made, rng = _layer(v.layer, is_clamped=True), generator_of(name)
     tree = _tree(made.kernels, v.order, v.blocks)
     mask = tree.mask(rng, made.kernels, DENSITY)
-    bias = numbers(rng, (made.outputs,), "plain")
+    bias = numbers(rng, (made.outputs,))
     scales = None
     if v.weights == "int8":
         dense = rng.integers(-127, 128, made.kernels, np.int8)
         scales = rng.uniform(0.001, 0.05, made.outputs).astype(np.float32)
     else:
-        dense = numbers(rng, made.kernels, "plain").astype(v.weights)
+        dense = numbers(rng, made.kernels).astype(v.weights)
     build = partial(_float_model, made, dense * mask, scales, bias)
-    given = inputs_of(name, [made.given], "plain")
 
     def outside(_: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]) -> list[str]:
         """Judge by the same model with the numbers that its weights stand for."""
         return outside_bound(read_graph(build(None)), inputs, outputs)
 
-    return Case(name, "Half", lambda _: build(tree), inputs=given, outside=outside)
+    return Case(name, "Half", lambda _: build(tree), reals=DRAWS["plain"], outside=outside)

@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from delegate.model.graph import Padding
-from rk3588_conformance.builder import layers
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.ranges import LIMITS, one_scale
 from rk3588_conformance.case import Case
 from rk3588_conformance.grid import EIGHT_BITS, Body, Grid, Outputs, Values, grid, model_case
-from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import LEVELS
 from rk3588_conformance.tolerance import LARGE_SUMS, REPEATED_SUM, SUM
 
@@ -44,7 +43,7 @@ def _convolution(net: Net, v: Values, name: str = "conv") -> int:
 
 def _sum_of_two(net: Net, v: Values) -> int:
     """Two convolutions of the same input, and their sum."""
-    return layers.add(net, *(_convolution(net, v, part) for part in ("first", "second")))
+    return net.add(*(_convolution(net, v, part) for part in ("first", "second")))
 
 
 def _sum_of_scaled(net: Net, v: Values) -> int:
@@ -56,7 +55,7 @@ def _sum_of_scaled(net: Net, v: Values) -> int:
         numbers = replace(v.layer_numbers, output=one_scale(scale, zero_point))
         return net.conv(net.x, 1, Window(padding=Padding.VALID), numbers, name=part)
 
-    return layers.add(net, *(operand(part) for part in ("first", "second")))
+    return net.add(*(operand(part) for part in ("first", "second")))
 
 
 def _family(

@@ -10,10 +10,8 @@ import os
 import numpy as np
 
 from delegate.model.graph import DType, Padding, Quantization
-from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.layers import Window, conv, depthwise
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation, slice_of
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.random_layers import Numbers
 
 QUANTIZATION = Quantization((0.05,), (3,))
@@ -28,7 +26,7 @@ def graph_count(small: int) -> int:
 class _Graph:
     def __init__(self, number: int) -> None:
         self.rng = np.random.default_rng(number)
-        self.builder = ModelBuilder(f"memory {number}")
+        self.builder = Net(f"memory {number}")
         self.dtype = DType.INT8 if self.rng.random() < 0.5 else DType.UINT8
         self.tensors: list[int] = []
         self.read: set[int] = set()
@@ -43,9 +41,7 @@ class _Graph:
         return self.builder.spec(tensor).shape
 
     def input(self, *shape: int) -> None:
-        self.tensors.append(
-            self.builder.input(self.name(), shape, self.dtype, QUANTIZATION)
-        )  # fmt: skip
+        self.tensors.append(self.builder.input(self.name(), shape, self.dtype, QUANTIZATION))
 
     def numbers(self) -> Numbers:
         per_channel = self.dtype is DType.INT8 and self.rng.random() < 0.5
@@ -53,7 +49,7 @@ class _Graph:
 
     def conv(self, x: int, channels: int, window: Window) -> None:
         name = self.name()
-        y = conv(self.builder, self.rng, x, channels, window, self.numbers(), name=name)
+        y = self.builder.conv(x, channels, window, self.numbers(), name=name)
         self.add_result(y, x)
 
     def add_result(self, y: int, *operands: int) -> None:
@@ -84,7 +80,7 @@ class _Graph:
             return
         window = Window(kh=3, kw=self.pick((1, 3)))
         name = self.name()
-        y = depthwise(self.builder, self.rng, x, window, self.numbers(), name=name)
+        y = self.builder.depthwise(x, window, self.numbers(), name=name)
         self.add_result(y, x)
 
     def _add(self) -> None:
@@ -92,9 +88,7 @@ class _Graph:
         other = self.pick([t for t in self.tensors if self.shape(t) == self.shape(x)])
         scale, zero_point = QUANTIZATION.scale, QUANTIZATION.zero_point
         name = self.name()
-        y = layers.add(
-            self.builder, x, other, output_scale=scale, output_zero_point=zero_point, name=name
-        )
+        y = self.builder.add(x, other, output_scale=scale, output_zero_point=zero_point, name=name)
         self.add_result(y, x, other)
 
     def _join(self) -> None:
@@ -106,7 +100,7 @@ class _Graph:
             return
         parts = [self.pick(whole) for _ in range(int(self.rng.integers(1, 3)))]
         parts = list(dict.fromkeys((*parts, self.pick(fitting))))
-        self.add_result(concatenation(self.builder, parts, 3, self.name()), *parts)
+        self.add_result(self.builder.concatenation(parts, 3, self.name()), *parts)
 
     def _rows(self) -> None:
         x = self.pick(self.tensors)
@@ -117,7 +111,7 @@ class _Graph:
             self._conv()
             return
         parts = (x, self.pick(fitting))
-        self.add_result(concatenation(self.builder, parts, 1, self.name()), *parts)
+        self.add_result(self.builder.concatenation(parts, 1, self.name()), *parts)
 
     def _slice(self) -> None:
         x = self.pick(self.tensors)
@@ -128,7 +122,7 @@ class _Graph:
         begin = 16 * int(self.rng.integers((c - 1) // 16))
         size = c - begin if self.rng.random() < 0.5 else 16
         box = (n, h, w, min(size, c - begin))
-        self.add_result(slice_of(self.builder, x, (0, 0, 0, begin), box, self.name()), x)
+        self.add_result(self.builder.slice_of(x, (0, 0, 0, begin), box, self.name()), x)
 
 
 def memory_graph(number: int) -> bytes:

@@ -1,7 +1,7 @@
 """Small .tflite models built in memory for tests, conformance and benchmarks."""
 
 from rk3588_conformance.builder.layers import Arithmetic
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder.net import Net
 from rk3588_conformance.builder.single_op import (
     add_model,
     conv_model,
@@ -11,7 +11,7 @@ from rk3588_conformance.builder.single_op import (
 
 __all__ = [
     "Arithmetic",
-    "ModelBuilder",
+    "Net",
     "add_model",
     "conv_model",
     "depthwise_model",

@@ -20,7 +20,7 @@ def function(
     builder: ModelBuilder,
     op: str,
     operands: Sequence[int],
-    quantization: Quantization,
+    quantization: Quantization | None,
     options: Options | BuiltinOptions | None = None,
     dtype: DType | None = None,
     version: int = 1,
@@ -34,7 +34,6 @@ def function(
 
 def quotient(
     builder: ModelBuilder,
-    rng: np.random.Generator,
     x: int,
     *,
     is_above: bool,
@@ -43,7 +42,7 @@ def quotient(
     """``x``, which is uint8, divided by a constant above or below 0. Quotients have as many bits as
     the divisor: else the kernel leaves open what 0 gives.
     """
-    given = builder.scaling(x)
+    given, rng = builder.scaling(x), builder.rng
     scale, distance = 10 ** rng.uniform(-3, 0), int(rng.integers(1, 256))
     zero_point = int(rng.integers(0, 256 - distance)) + (0 if is_above else distance)
     value = zero_point + (distance if is_above else -distance)

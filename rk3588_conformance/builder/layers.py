@@ -1,7 +1,7 @@
 """Adds one quantised layer with random weights to a ``ModelBuilder``.
 
 Comes from: a builder, a tensor of it and the layer's geometry. Goes to: the index of the layer's
-output tensor. All draws come from the caller's generator; scales and zero points follow ``ranges``
+output tensor. All draws come from the builder's generator; scales and zero points follow ``ranges``
 unless given. Bias scales are float32(input scale) * float32(weight scale), as TensorFlow Lite
 demands.
 """
@@ -32,6 +32,7 @@ from rk3588_conformance.builder.ranges import (
     output_quantization,
     uniform_moments,
 )
+from rk3588_conformance.builder.reals import Reals
 from rk3588_conformance.builder.sparse import Tree, stored
 from rk3588_conformance.builder.table_writer import TensorSpec
 
@@ -188,46 +189,43 @@ def dense_layer(
 
 def conv(
     builder: ModelBuilder,
-    rng: np.random.Generator,
     x: int,
     oc: int,
     window: Window,
-    arithmetic: Numbers = DEFAULT_ARITHMETIC,
+    arithmetic: Numbers | Reals = DEFAULT_ARITHMETIC,
     *,
     groups: int = 1,
     name: str = "",
 ) -> int:
     layer = conv_layer(builder.spec(x).shape, oc, window, arithmetic.activation, groups)
-    return weighted(builder, rng, x, layer, arithmetic, name)
+    return weighted(builder, x, layer, arithmetic, name)
 
 
 def depthwise(
     builder: ModelBuilder,
-    rng: np.random.Generator,
     x: int,
     window: Window,
-    arithmetic: Numbers = DEFAULT_ARITHMETIC,
+    arithmetic: Numbers | Reals = DEFAULT_ARITHMETIC,
     *,
     multiplier: int = 1,
     name: str = "",
 ) -> int:
     layer = depthwise_layer(builder.spec(x).shape, window, arithmetic.activation, multiplier)
-    return weighted(builder, rng, x, layer, arithmetic, name)
+    return weighted(builder, x, layer, arithmetic, name)
 
 
 def fully_connected(
     builder: ModelBuilder,
-    rng: np.random.Generator,
     x: int,
     outputs: int,
-    arithmetic: Numbers = DEFAULT_ARITHMETIC,
+    arithmetic: Numbers | Reals = DEFAULT_ARITHMETIC,
     *,
     name: str = "",
     **how: Any,
 ) -> int:
     """``how``: of ``dense_layer``."""
     layer = dense_layer(builder.spec(x).shape, outputs, arithmetic.activation, **how)
-    return weighted(builder, rng, x, layer, arithmetic, name)
+    return weighted(builder, x, layer, arithmetic, name)
 
 
 def add(
@@ -259,15 +257,17 @@ def add(
 
 def weighted(
     builder: ModelBuilder,
-    rng: np.random.Generator,
     x: int,
     layer: Weighted,
-    numbers: Numbers,
+    numbers: Numbers | Reals,
     name: str = "",
 ) -> int:
     """``layer`` of ``x``, whose shape is the one that it is given."""
-    spec = builder.spec(x)
+    spec, rng = builder.spec(x), builder.rng
     name = name or layer.name
+    if isinstance(numbers, Reals):
+        operands = (x, *numbers.operands(builder, layer.kernels, layer.axis))
+        return builder.result(layer.op, operands, name, layer.result, options=layer.options)
     kernels, axis, channels = layer.kernels, layer.axis, layer.outputs
     dtype, is_dense = spec.dtype, len(kernels) == 2
     arithmetic = numbers.drawn(rng, spec, kernels, axis)

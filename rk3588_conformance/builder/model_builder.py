@@ -30,7 +30,15 @@ class ModelBuilder:
     """Collects a model; ``build`` writes it. Indices returned by the methods are those of the
     file."""
 
-    def __init__(self, description: str = "", name: str = "main") -> None:
+    def __init__(
+        self,
+        description: str = "",
+        rng: np.random.Generator | None = None,
+        *,
+        name: str = "main",
+    ) -> None:
+        """``rng`` draws the numbers that nobody gives; None: one that is always the same."""
+        self.rng = rng or np.random.default_rng(0)
         self._description = description
         self._subgraphs = [tables.SubGraphSpec(name)]
         self._buffers: list[bytes | None] = [None]  # buffer 0 is empty by the schema's rule

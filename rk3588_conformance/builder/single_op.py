@@ -29,10 +29,10 @@ def _one_layer(
 ) -> bytes:
     """``make``: the layer with an activation."""
     layer = make(arithmetic.activation)
-    builder = ModelBuilder(layer.op.lower())
+    builder = ModelBuilder(layer.op.lower(), rng)
     given = random_quantization(rng, dtype, input_scale, input_zero_point)
     x = builder.input("input", layer.given, dtype, given)
-    return builder.build(layers.weighted(builder, rng, x, layer, arithmetic))
+    return builder.build(layers.weighted(builder, x, layer, arithmetic))
 
 
 def _taken_window(sides: Sequence[Any], how: dict[str, Any]) -> Window:

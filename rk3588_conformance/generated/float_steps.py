@@ -17,7 +17,7 @@ from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.mul import MulOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
-from rk3588_conformance.builder import layers, moves, pooling
+from rk3588_conformance.builder import layers
 from rk3588_conformance.generated import move_steps, steps
 from rk3588_conformance.generated.generator import CHANNELS, CLAMPED, Step
 from rk3588_conformance.generated.mixed_steps import PAIRS
@@ -69,13 +69,13 @@ def _function(g: FloatGenerator, x: int) -> Outputs:
 def _concat(g: FloatGenerator, x: int) -> Outputs:
     axis = g.pick((3, 3, 3, 1, 2))
     parts = move_steps.beside(g, x, axis, g.tensors)
-    return moves.concatenation(g, parts, axis) if len(parts) > 1 else ()
+    return g.concatenation(parts, axis) if len(parts) > 1 else ()
 
 
 def _mean(g: FloatGenerator, x: int) -> Outputs:
     """Or the largest value."""
     op = "REDUCE_MAX" if g.chance(0.3) else "MEAN"
-    return pooling.reduced(g, op, x, keep_dims=True)
+    return g.reduced(op, x, keep_dims=True)
 
 
 def _padded(g: FloatGenerator, x: int) -> Outputs:
@@ -84,7 +84,7 @@ def _padded(g: FloatGenerator, x: int) -> Outputs:
     most = 3 if mode is None else min(*g.shape(x)[1:3], 3) - (mode == REFLECT)
     sides = g.rng.integers(0, most + 1, (2, 2)).tolist()
     channels = g.rng.integers(0, 12, 2).tolist() if mode is None and g.chance(0.3) else [0, 0]
-    y = moves.pad(g, x, [[0, 0], *sides, channels], mode=mode)
+    y = g.pad(x, [[0, 0], *sides, channels], mode=mode)
     more = _conv(g, y) if g.chance(0.6) else ()
     return [y, *((more,) if isinstance(more, int) else more)]
 

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.table_writer import TensorSpec
 from rk3588_conformance.grid import Outputs
-from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import Numbers
 
 CHANNELS = (1, 3, 8, 15, 16, 16, 17, 31, 32, 32, 33, 48, 48, 64, 65, 96)

@@ -16,7 +16,7 @@ from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.ops.sub import SubOptions
-from rk3588_conformance.builder import layers, moves, options, pooling
+from rk3588_conformance.builder import layers, options
 from rk3588_conformance.builder.ranges import LIMITS, float32
 from rk3588_conformance.generated.generator import CLAMPED, EIGHT_BITS, Generator, Step
 from rk3588_conformance.generated.move_steps import beside
@@ -85,7 +85,7 @@ def _largest(g: MixedGenerator, x: int) -> Outputs:
 def _gather(g: Generator, x: int) -> Outputs:
     axis = g.pick(range(len(g.shape(x))))
     size = g.shape(x)[axis]
-    return moves.gather(g, x, g.rng.integers(0, size, g.pick((1, 2, 3, size))), axis)
+    return g.gather(x, g.rng.integers(0, size, g.pick((1, 2, 3, size))), axis)
 
 
 def _paired(g: Generator, x: int) -> Outputs:
@@ -130,7 +130,7 @@ def _reduced2(g: Generator, x: int) -> Outputs:
         given.append(given[0])
     op = g.choose(("MEAN", "SUM", "REDUCE_MAX"))
     result = None if op == "REDUCE_MAX" else g.quantization()
-    return pooling.reduced(g, op, x, result, keep_dims=g.chance(0.5), axes=given)
+    return g.reduced(op, x, result, keep_dims=g.chance(0.5), axes=given)
 
 
 def _weighted(g: MixedGenerator, x: int) -> Outputs:
@@ -145,7 +145,7 @@ def _weighted(g: MixedGenerator, x: int) -> Outputs:
     weight = Quantization((scale,), (0 if spec.dtype is DType.INT8 else 128,))
     origin = g.pick(range(4))
     if origin == 0:  # by a node of constants
-        weights = moves.reshape(g, g.constant("raw", values.reshape(-1), weight), kept)
+        weights = g.reshape(g.constant("raw", values.reshape(-1), weight), kept)
     elif origin == 1:
         weights = g.input("input_weights", kept, spec.dtype, weight)
     else:
@@ -199,7 +199,7 @@ def _shape(g: Generator, x: int) -> Outputs:
     if spec.quantization is None and spec.dtype is not DType.FLOAT32:
         return ()
     if g.chance(0.8):
-        return moves.reshape(g, x, new)
+        return g.reshape(x, new)
     wanted = list(new)  # with one size left open
     wanted[g.pick(range(len(new)))] = -1
     table = options.reshape(wanted)
@@ -217,7 +217,7 @@ def _primes(size: int) -> list[int]:
 
 def _turned(g: Generator, x: int) -> Outputs:
     rank = len(g.shape(x))
-    return moves.transpose(g, x, g.rng.permutation(rank).tolist()) if rank < 6 else ()
+    return g.transpose(x, g.rng.permutation(rank).tolist()) if rank < 6 else ()
 
 
 def _joined(g: Generator, x: int) -> Outputs:
@@ -231,11 +231,11 @@ def _joined(g: Generator, x: int) -> Outputs:
     same = [t for t in parts if g.spec(t).quantization == spec.quantization]
     if g.chance(0.3) and len(shape) <= 4:
         place = g.pick(range(len(shape) + 1))
-        return moves.pack(g, [t for t in same if g.shape(t) == shape], place)
+        return g.pack([t for t in same if g.shape(t) == shape], place)
     if spec.dtype is DType.INT8:  # of int8 the kernel copies whatever the scales are
         parts = same
     g.rng.shuffle(parts)
-    return moves.concatenation(g, parts, axis - len(shape) if g.chance(0.3) else axis)
+    return g.concatenation(parts, axis - len(shape) if g.chance(0.3) else axis)
 
 
 def _cut(g: Generator, x: int) -> Outputs:
@@ -254,11 +254,11 @@ def _cut(g: Generator, x: int) -> Outputs:
         box = [g.constant("box", np.array(values, number)) for values in (begin, given)]
         return g.result("SLICE", (x, *box), "slice", sizes, version=2)
     if kind == 2 and shape[axis] <= 8:
-        return moves.unpack(g, x, axis)
+        return g.unpack(x, axis)
     if rank > 4:
         return ()
     counts = [n for n in (1, 2, 3, 4) if shape[axis] % n == 0]
-    return moves.split(g, x, g.choose(counts), axis - rank if g.chance(0.3) else axis)
+    return g.split(x, g.choose(counts), axis - rank if g.chance(0.3) else axis)
 
 
 def _strided(g: Generator, x: int, axis: int) -> int:
@@ -292,13 +292,13 @@ def _padded(g: Generator, x: int) -> Outputs:
     """PAD along any axis."""
     rank = len(g.shape(x))
     amounts = g.rng.integers(0, 3, (rank, 2)) * (g.rng.random((rank, 2)) < 0.4)
-    return moves.pad(g, x, amounts.tolist()) if rank <= 4 else ()
+    return g.pad(x, amounts.tolist()) if rank <= 4 else ()
 
 
 def _tiled(g: Generator, x: int) -> Outputs:
     times = [g.pick((1, 1, 2)) for _ in g.shape(x)]
     fits = prod(g.shape(x)) <= 3000 and len(times) <= 4
-    return moves.tile(g, x, times) if fits else ()
+    return g.tile(x, times) if fits else ()
 
 
 OF_ANY_TYPE: dict[str, Step] = {

@@ -17,7 +17,7 @@ from delegate.model.flatbuffer_tables import Items, OptionsValue, TableValue, wr
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_operators import PLACEHOLDER_FOR_GREATER_OP_CODES
 from delegate.ops.add import AddOptions
-from rk3588_conformance.builder import ModelBuilder, options
+from rk3588_conformance.builder import Net, options
 from rk3588_conformance.cut_model import parse
 from rk3588_conformance.generated.random_graphs import random_graph
 from rk3588_conformance.sparse_grid import integers
@@ -31,7 +31,7 @@ INTERESTING = (0, 1, 2, 4, 7, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80
 def everything() -> bytes:
     """One model with every construct that the reader knows."""
     rng = np.random.default_rng(0)
-    b = ModelBuilder("everything")
+    b = Net("everything")
     q = Quantization((0.5,), (3,))
     x = b.input("x", (1, 4), DType.INT8, q, shape_signature=(-1, 4))
     state = b.tensor("state", (1, 4), DType.INT8, q, is_variable=True)

@@ -9,7 +9,6 @@ import numpy as np
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
-from rk3588_conformance.builder import moves
 from rk3588_conformance.builder.ranges import LIMITS
 from rk3588_conformance.generated.generator import MOST_ELEMENTS, Generator, Step
 from rk3588_conformance.grid import Outputs
@@ -48,7 +47,7 @@ def _concat(g: Generator, x: int) -> Outputs:
         parts.reverse()
     if len(parts) < 2 or sum(prod(g.shape(t)) for t in parts) > MOST_ELEMENTS:
         return ()
-    return moves.concatenation(g, parts, axis)
+    return g.concatenation(parts, axis)
 
 
 def _split(g: Generator, x: int) -> Outputs:
@@ -57,7 +56,7 @@ def _split(g: Generator, x: int) -> Outputs:
     if not axes:
         return ()
     axis, count = g.choose(axes)
-    return moves.split(g, x, count, axis)
+    return g.split(x, count, axis)
 
 
 def _slice(g: Generator, x: int) -> Outputs:
@@ -70,7 +69,7 @@ def _slice(g: Generator, x: int) -> Outputs:
         size[axis] = g.pick(range(1, size[axis] - begin[axis] + 1))
     strided = g.chance(0.5)
     if not g.has_other_shapes:
-        return moves.slice_of(g, x, begin, size, strided=strided)
+        return g.slice_of(x, begin, size, strided=strided)
     spec = g.spec(x)
     # Without a signature the runtime takes the shape of the output for fixed, and then reads beyond
     # an input that has become smaller.
@@ -86,7 +85,7 @@ def _uneven(g: Generator, x: int) -> Outputs:
     if channels < 2:
         return ()
     first = g.pick(range(1, channels))
-    return moves.split_v(g, x, (first, channels - first), 3)
+    return g.split_v(x, (first, channels - first), 3)
 
 
 def _resized(g: Generator, x: int) -> Outputs:
@@ -108,16 +107,16 @@ def _resized(g: Generator, x: int) -> Outputs:
     where = g.pick(range(3))
     kind = ResizeBilinearOptions if is_bilinear else ResizeNearestOptions
     op = "RESIZE_BILINEAR" if is_bilinear else "RESIZE_NEAREST_NEIGHBOR"
-    return moves.resize(g, op, x, sides[0], sides[1], kind(where == 1, where == 2))
+    return g.resize(op, x, sides[0], sides[1], kind(where == 1, where == 2))
 
 
 def _transposed(g: Generator, x: int) -> Outputs:
     """Transpose, also with a reshape behind it, as heads have it."""
-    y = moves.transpose(g, x, g.choose([(0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2), (0, 2, 3, 1)]))
+    y = g.transpose(x, g.choose([(0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2), (0, 2, 3, 1)]))
     if g.has_other_shapes or g.chance(0.6):
         return y
     n, h, w, c = g.shape(y)
-    z = moves.reshape(g, y, (n, 1, h, w * c) if g.chance(0.5) else (n, h, 1, w * c))
+    z = g.reshape(y, (n, 1, h, w * c) if g.chance(0.5) else (n, h, 1, w * c))
     return [y, z] if g.chance(0.3) else z
 
 
@@ -129,8 +128,8 @@ def _reshaped(g: Generator, x: int) -> Outputs:
     parts = [k for k in range(2, 9) if c % k == 0]
     if parts and g.chance(0.6):
         k = g.choose(parts)
-        return moves.reshape(g, x, (n, h, w * k, c // k))
-    return moves.reshape(g, x, (n, h, 1, w * c) if g.chance(0.5) else (n, w, h, c))
+        return g.reshape(x, (n, h, w * k, c // k))
+    return g.reshape(x, (n, h, 1, w * c) if g.chance(0.5) else (n, w, h, c))
 
 
 def bordered(g: Generator, x: int) -> Outputs:
@@ -139,14 +138,14 @@ def bordered(g: Generator, x: int) -> Outputs:
     most = 4 if mode is None else min(*g.shape(x)[1:3], 4) - (mode == REFLECT)
     sides = g.rng.integers(0, most + 1, (2, 2)).tolist()
     value = None if mode is not None else g.pick(range(*LIMITS[g.dtype]))
-    return moves.pad(g, x, [[0, 0], *sides, [0, 0]], value=value, mode=mode)
+    return g.pad(x, [[0, 0], *sides, [0, 0]], value=value, mode=mode)
 
 
 def _repeated(g: Generator, x: int) -> Outputs:
     """The image several times side by side, mostly in one direction."""
     times = [1, *(g.pick((1, 1, 2, 3)) for _ in "hwc")]
     fits = prod(g.shape(x)) * prod(times) <= MOST_REPEATED
-    return moves.tile(g, x, times) if fits else ()
+    return g.tile(x, times) if fits else ()
 
 
 def _gathered(g: Generator, x: int) -> Outputs:
@@ -156,7 +155,7 @@ def _gathered(g: Generator, x: int) -> Outputs:
     places = g.rng.integers(0, size, g.pick((1, 2, 5, 17)))
     if g.chance(0.5):
         places = np.arange(size)[:: g.pick((-1, 2, 3))]
-    return moves.gather(g, x, places, axis)
+    return g.gather(x, places, axis)
 
 
 MAKERS: dict[str, Step] = {

@@ -20,7 +20,6 @@ import numpy as np
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.mul import MulOptions
-from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.ranges import LIMITS
 from rk3588_conformance.generated import float_steps, mixed_steps, move_steps, steps
@@ -129,8 +128,8 @@ def _activated(g: Generator, x: int) -> int:
     """SiLU, or a function of one node."""
     if g.chance(0.4):
         return steps.computed(g, x)
-    gate = function(g, "LOGISTIC", (x,), Quantization((1 / 256,), (LIMITS[g.dtype][0],)))
-    return function(g, "MUL", g.either_way(x, gate), g.quantization(), MulOptions())
+    gate = g.function("LOGISTIC", (x,), Quantization((1 / 256,), (LIMITS[g.dtype][0],)))
+    return g.function("MUL", g.either_way(x, gate), g.quantization(), MulOptions())
 
 
 class MixedGenerator(Generator):
@@ -150,7 +149,7 @@ class MixedGenerator(Generator):
     def quantize(self, x: int, kind: DType, quantization: Quantization | None = None) -> int:
         self.turn_to(kind)
         given = quantization or self.quantization()
-        return function(self, "QUANTIZE", (x,), given, dtype=kind, version=2)
+        return self.function("QUANTIZE", (x,), given, dtype=kind, version=2)
 
     def dequantize(self, x: int) -> int:
         y = self.tensor("real", self.shape(x), DType.FLOAT32)

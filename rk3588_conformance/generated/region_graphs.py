@@ -4,7 +4,6 @@ Keras do: channels first, groups of channels apart, or without the dimension of 
 Nothing shows what lies between, so that the compiler may say it otherwise.
 """
 
-from rk3588_conformance.builder import moves, pooling
 from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.generated import mixed_steps
 from rk3588_conformance.generated.generator import RandomGraph, Step, first_of
@@ -45,15 +44,15 @@ class _Regions(MixedGenerator):
     def enter(self, x: int) -> int:
         images, rows, columns, channels = self.shape(x)
         if self.rank == 4:
-            return moves.transpose(self, x, _FIRST)
+            return self.transpose(x, _FIRST)
         if self.rank == 5:
             groups = self.choose([n for n in _CHANNELS if channels % n == 0])
-            return moves.reshape(self, x, (images, rows, columns, groups, channels // groups))
+            return self.reshape(x, (images, rows, columns, groups, channels // groups))
         return self.mean(x, (3,), keeps=False)
 
     def mean(self, x: int, axes: tuple[int, ...], *, keeps: bool) -> int:
         op = self.choose(("MEAN", "SUM"))
-        return pooling.reduced(self, op, x, self.quantization(), keep_dims=keeps, axes=axes)
+        return self.reduced(op, x, self.quantization(), keep_dims=keeps, axes=axes)
 
     def step(self, x: int) -> None:
         self.turn_to(self.spec(x).dtype)
@@ -71,11 +70,11 @@ class _Regions(MixedGenerator):
         if len(shape) != self.rank or self.chance(0.15):
             return
         if self.rank == 4:
-            self.take("leave", moves.transpose(self, x, _LAST))
+            self.take("leave", self.transpose(x, _LAST))
         elif self.rank == 5:
-            self.take("leave", moves.reshape(self, x, (*shape[:3], shape[3] * shape[4])))
+            self.take("leave", self.reshape(x, (*shape[:3], shape[3] * shape[4])))
         else:
-            self.take("leave", moves.reshape(self, x, (*shape, 1)))
+            self.take("leave", self.reshape(x, (*shape, 1)))
 
 
 def region_graph(seed: int) -> RandomGraph:

@@ -16,9 +16,7 @@ from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.sub import SubOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
-from rk3588_conformance.builder import layers, moves, options, pooling
-from rk3588_conformance.builder.functions import function, quotient
-from rk3588_conformance.builder.products import matrix_product
+from rk3588_conformance.builder import options
 from rk3588_conformance.builder.ranges import LIMITS, float32
 from rk3588_conformance.generated.generator import ACTIVATIONS, CHANNELS, CLAMPED, Generator, Step
 from rk3588_conformance.generated.move_steps import MOST_PIXELS, bordered
@@ -47,8 +45,8 @@ def _dense(g: Generator, x: int) -> Outputs:
         return ()
     if not keep and g.shape(x)[1:3] != (1, 1):
         axes = g.choose([None, None, (0, 3, 1, 2), (0, 2, 1, 3)])
-        moved = x if axes is None else moves.transpose(g, x, axes)
-        x = moves.reshape(g, moved, (g.shape(x)[0], prod(g.shape(x)[1:])))
+        moved = x if axes is None else g.transpose(x, axes)
+        x = g.reshape(moved, (g.shape(x)[0], prod(g.shape(x)[1:])))
     # Runtimes before 2.17 take scales per channel for none at all.
     numbers = replace(g.numbers(), per_channel=False, bias=False if g.chance(0.2) else None)
     y = g.fully_connected(x, g.pick(CHANNELS), numbers, keep_num_dims=keep)
@@ -142,7 +140,7 @@ def _product(g: Generator, x: int) -> Outputs:
     outputs = g.pick((1, 3, 8, 17, 40))
     matrix = g.rng.integers(-127, 128, (g.shape(x)[3], outputs)).astype(np.int8)
     point, adj_y = g.pick((0, 0, -7, 101)), g.chance(0.5)
-    return matrix_product(g, x, matrix, g.quantization(), zero_point=point, adj_y=adj_y)
+    return g.matrix_product(x, matrix, g.quantization(), zero_point=point, adj_y=adj_y)
 
 
 def _blocks(g: Generator, x: int) -> Outputs:
@@ -182,8 +180,7 @@ def _add(g: Generator, x: int) -> Outputs:
 def sum_of(g: Generator, pair: tuple[int, int], result: Quantization | None) -> int:
     """``result`` None: what most sums are within."""
     scale, zero_point = (None, None) if result is None else (result.scale, result.zero_point)
-    return layers.add(
-        g, *pair, activation=g.choose(ACTIVATIONS), output_scale=scale,
+    return g.add(*pair, activation=g.choose(ACTIVATIONS), output_scale=scale,
         output_zero_point=zero_point,
     )  # fmt: skip
 
@@ -212,8 +209,8 @@ def _pair(g: Generator, x: int) -> Outputs:
     pair = (x, other) if g.chance(0.5) or g.shape(other) != g.shape(x) else (other, x)
     activation = g.choose(CLAMPED)
     if g.chance(0.6):
-        return function(g, "MUL", pair, g.quantization(), MulOptions(activation))
-    return function(g, "SUB", pair, g.quantization(), SubOptions(activation))
+        return g.function("MUL", pair, g.quantization(), MulOptions(activation))
+    return g.function("SUB", pair, g.quantization(), SubOptions(activation))
 
 
 def _squares(g: Generator, x: int) -> Outputs:
@@ -226,14 +223,14 @@ def _squares(g: Generator, x: int) -> Outputs:
     largest, q = max(g.scaling(x).scale, g.scaling(other).scale), g.quantization()
     if 4 * largest**2 >= q.scale * (1 << 14):
         return ()
-    return function(g, "SQUARED_DIFFERENCE", (x, other), q)
+    return g.function("SQUARED_DIFFERENCE", (x, other), q)
 
 
 def _extremum(g: Generator, x: int) -> Outputs:
     """Add a maximum or minimum of tensors with one quantisation: the kernels compare raw values."""
     fitting = [t for t in g.like(x) if g.spec(t).quantization == g.spec(x).quantization]
     other = g.choose(fitting)
-    return function(g, g.choose(("MAXIMUM", "MINIMUM")), (x, other), g.scaling(x))
+    return g.function(g.choose(("MAXIMUM", "MINIMUM")), (x, other), g.scaling(x))
 
 
 def computed(g: Generator, x: int) -> int:
@@ -247,7 +244,7 @@ def computed(g: Generator, x: int) -> int:
     table = None
     if op == "LEAKY_RELU":
         table = LeakyReluOptions(float32(g.pick((0.01, 0.1, 0.3, 1.7))))
-    return function(g, op, (x,), fixed.get(op) or g.quantization(), table)
+    return g.function(op, (x,), fixed.get(op) or g.quantization(), table)
 
 
 def shares(g: Generator, x: int) -> Outputs:
@@ -256,14 +253,14 @@ def shares(g: Generator, x: int) -> Outputs:
         return ()
     result = Quantization((1 / 256,), (LIMITS[g.dtype][0],))
     beta = g.choose((1.0, 1.0, 0.25, 4.0))
-    return function(g, "SOFTMAX", (x,), result, options.softmax(beta))
+    return g.function("SOFTMAX", (x,), result, options.softmax(beta))
 
 
 def _quotient(g: Generator, x: int) -> Outputs:
     """Divide by a constant; the runtime does so with uint8 alone. Of int8: branches."""
     if g.dtype is not DType.UINT8:
         return _branches(g, x)
-    return quotient(g, g.rng, x, is_above=g.chance(0.5), activation=g.choose(CLAMPED))
+    return g.quotient(x, is_above=g.chance(0.5), activation=g.choose(CLAMPED))
 
 
 def _slopes(g: Generator, x: int) -> Outputs:
@@ -272,7 +269,7 @@ def _slopes(g: Generator, x: int) -> Outputs:
     if g.has_other_shapes:
         shape = (1, 1)
     slopes = g.new_constant((*shape, g.shape(x)[3]))
-    return function(g, "PRELU", (x, slopes), g.quantization())
+    return g.function("PRELU", (x, slopes), g.quantization())
 
 
 def _pool(g: Generator, x: int) -> Outputs:
@@ -292,14 +289,14 @@ def _pooled(g: Generator, x: int) -> Outputs:
         padding = Padding.VALID
     op = g.choose(("MAX_POOL_2D", "AVERAGE_POOL_2D"))
     sh, sw = (g.pick((1, 1, 2, 3)) for _ in "hw")
-    return pooling.pool(g, op, x, kh, kw, sh, sw, padding, g.choose(CLAMPED))
+    return g.pool(op, x, kh, kw, sh, sw, padding, g.choose(CLAMPED))
 
 
 def _reduced(g: Generator, x: int) -> Outputs:
     if not g.chance(0.5):
-        return pooling.reduced(g, "REDUCE_MAX", x, keep_dims=True)
+        return g.reduced("REDUCE_MAX", x, keep_dims=True)
     op = "SUM" if g.dtype is DType.UINT8 and g.chance(0.3) else "MEAN"
-    return pooling.reduced(g, op, x, g.quantization(), keep_dims=True)
+    return g.reduced(op, x, g.quantization(), keep_dims=True)
 
 
 def _input(g: Generator, x: int) -> Outputs:

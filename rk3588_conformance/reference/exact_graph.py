@@ -3,7 +3,7 @@ are held to. What nodes compute is ``half_oracle``'s; what they move is moved he
 code with the compiler.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.pack import PackOptions
 from delegate.ops.unpack import UnpackOptions
-from rk3588_conformance.half_judge import clamped
+from rk3588_conformance.half_judge import clamped, in_half, outside_bound
 from rk3588_conformance.reference import selecting
 from rk3588_conformance.reference.arithmetic import Call
 from rk3588_conformance.reference.half_oracle import EXACT, Array, most_of
@@ -35,6 +35,34 @@ def exact_values(
         found = node_results(graph, node, values)
         values.update((tensor, rounded(tensor, result)) for tensor, result in found.items())
     return values
+
+
+def is_bounded(graph: Graph) -> bool:
+    """Return whether a model is one operator that has a bound, beside what makes its constants."""
+    ops = [node.op for node in graph.nodes if node.op != "DEQUANTIZE"]
+    return len(ops) == 1 and ops[0] in EXACT
+
+
+def outside(graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]) -> list[str]:
+    """Return what of a model in fp16 is outside of its bound: of one operator's, or, where several
+    only move values, what is not one of the inputs, as the host rounds them, where it belongs.
+    """
+    if is_bounded(graph):
+        return outside_bound(graph, inputs, outputs)
+    values = exact_values(graph, {index: in_half(x) for index, x in inputs.items()})
+    problems = []
+    for number, (ours, index) in enumerate(zip(outputs, graph.outputs, strict=True)):
+        exact = values[index]
+        if ours.shape != exact.shape:
+            problems.append(f"output {number} is {list(ours.shape)}, not {list(exact.shape)}")
+        elif not np.array_equal(ours, exact, equal_nan=True):
+            wrong = ~((ours == exact) | (np.isnan(ours) & np.isnan(exact)))
+            place = tuple(int(i) for i in np.argwhere(wrong)[0])
+            problems.append(
+                f"output {number}, element {list(place)}: {ours[place]} instead of "
+                f"{exact[place]}; {int(wrong.sum())} of {wrong.size} differ"
+            )
+    return problems
 
 
 def node_results(graph: Graph, node: Node, values: Mapping[int, Array]) -> Values:

@@ -20,10 +20,9 @@ from delegate.npu import program
 from delegate.npu.program_reader import parse
 from delegate.npu.regcmd import encode_task
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, add_model, conv_model
-from rk3588_conformance.builder.pooling import pool
+from rk3588_conformance.builder import add_model, conv_model
 from tests.chip.test_second_chip import reference, simulate
-from tests.lower.test_aliases import Net
+from tests.lower.test_aliases import Views
 
 SAME = Quantization((0.05,), (3,))
 EXACT = Options(numerics="exact")
@@ -34,23 +33,23 @@ def without(primitive: Primitive) -> Chip:
 
 
 def maximum() -> bytes:
-    builder = ModelBuilder("maximum")
+    builder = Views("maximum")
     x, y = (builder.input(name, (1, 9, 7, 40), DType.INT8, SAME) for name in "xy")
     z = builder.result("MAXIMUM", (x, y), "z", (1, 9, 7, 40), SAME, dtype=DType.INT8)
     return builder.build(z)
 
 
 def max_pool() -> bytes:
-    builder = ModelBuilder("pool")
+    builder = Views("pool")
     x = builder.input("x", (1, 13, 20, 48), DType.INT8, SAME)
-    return builder.build(pool(builder, "MAX_POOL_2D", x, 5, 5, 1, 1, Padding.SAME))
+    return builder.build(builder.pool("MAX_POOL_2D", x, 5, 5, 1, 1, Padding.SAME))
 
 
 def upper_rows() -> bytes:
     """A sum of the upper rows of a map: between its surfaces lie the lower ones."""
-    net = Net(6, 10, 64)
-    part = net.slice(net.conv(net.input(), 64), (0, 0, 0, 0), (1, 3, 10, 64))
-    return net.model(net.add(part, part))
+    net = Views(6, 10, 64)
+    part = net.slice_of(net.conv(net.map(), 64), (0, 0, 0, 0), (1, 3, 10, 64))
+    return net.build(net.add(part, part))
 
 
 RNG = np.random.default_rng(5)

@@ -11,12 +11,9 @@ from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.mul import MulOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.reductions import ReducerOptions
-from rk3588_conformance.builder import ModelBuilder
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv, depthwise
-from rk3588_conformance.builder.moves import concatenation, reshape, resize, transpose
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.options import of
-from rk3588_conformance.builder.pooling import pool
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 
 SAME = Quantization((0.05,), (3,))
@@ -26,13 +23,13 @@ DTYPES = (DType.INT8, DType.UINT8)
 
 def _between(shape, change, dtype=DType.INT8):
     """``change`` of what the NPU makes and a convolution reads, so that the host cannot do it."""
-    builder = ModelBuilder("order")
+    builder = Net("order", np.random.default_rng(7))
     x = builder.input("x", shape, dtype, SAME)
-    y = change(builder, function(builder, "RELU", (x,), SAME))
+    y = change(builder, builder.function("RELU", (x,), SAME))
     channels = builder.spec(y).shape[-1]
     if len(builder.spec(y).shape) < 4:
-        y = reshape(builder, y, (1, 1, *builder.spec(y).shape[-2:]))
-    builder.output(conv(builder, np.random.default_rng(7), y, min(channels, 24), Window(1, 1)))
+        y = builder.reshape(y, (1, 1, *builder.spec(y).shape[-2:]))
+    builder.output(builder.conv(y, min(channels, 24), Window(1, 1)))
     return builder.build()
 
 
@@ -62,7 +59,7 @@ def _layers(model):
 )
 def test_reshapes_that_change_channels(before, after, tasks):
     dtype = DTYPES[before[1] % 2]
-    model = _between(before, lambda builder, y: reshape(builder, y, after), dtype)
+    model = _between(before, lambda builder, y: builder.reshape(y, after), dtype)
     check_results(model)
     compiled = _layers(model)
     (layer,) = (layer for layer in compiled.layers if layer.op == "RESHAPE")
@@ -71,7 +68,7 @@ def test_reshapes_that_change_channels(before, after, tasks):
 
 def test_a_head_of_yolo_is_cut_into_rows():
     """6,400 pixels of three anchors: as many as CBUF holds at once are a task."""
-    model = _between((1, 80, 80, 255), lambda builder, y: reshape(builder, y, (1, 6400, 3, 85)))
+    model = _between((1, 80, 80, 255), lambda builder, y: builder.reshape(y, (1, 6400, 3, 85)))
     (layer,) = (layer for layer in _layers(model).layers if layer.op == "RESHAPE")
     assert [task.output.width for task in layer.tasks] == [3] * len(layer.tasks)
     assert sum(task.output.height for task in layer.tasks) == 6400
@@ -81,7 +78,7 @@ def test_what_would_be_turned_stays_on_the_cpu():
     """Blocks of pixels and channels: their rows lie apart."""
     model = _between(
         (1, 20, 20, 64),
-        lambda builder, y: reshape(builder, transpose(builder, y, (0, 3, 1, 2)), (1, 8, 8, 400)),
+        lambda builder, y: builder.reshape(builder.transpose(y, (0, 3, 1, 2)), (1, 8, 8, 400)),
     )
     rules = {found.op: found.rule for found in compile_model(model, FOR_RK3576).rejections}
     assert rules["TRANSPOSE"] == "form_is_known"
@@ -91,36 +88,35 @@ def test_what_would_be_turned_stays_on_the_cpu():
 @pytest.mark.parametrize("channels", [16, 48, 80])
 def test_pools_beside_what_they_pool(size, channels):
     """Each would write over the next one, the last over what all of them read."""
-    builder = ModelBuilder("pyramid")
+    builder = Net("pyramid", np.random.default_rng(2))
     x = builder.input("x", (1, *size, 24), DType.INT8, SAME)
-    first = conv(builder, np.random.default_rng(2), x, channels, Window(3, 3))
+    first = builder.conv(x, channels, Window(3, 3))
     parts = [first]
     for window in (3, 5, 9):
-        parts.insert(0, pool(builder, "MAX_POOL_2D", first, window, window))
-    whole = concatenation(builder, parts, 3)
-    builder.output(conv(builder, np.random.default_rng(3), whole, 24, Window(1, 1)))
+        parts.insert(0, builder.pool("MAX_POOL_2D", first, window, window))
+    whole = builder.concatenation(parts, 3)
+    builder.output(builder.conv(whole, 24, Window(1, 1)))
     check_results(builder.build(), most_off=3)
 
 
 @pytest.mark.parametrize("before", [16, 96])
 def test_a_resized_map_beside_an_earlier_one(before):
-    builder = ModelBuilder("upsampled")
+    builder = Net("upsampled", np.random.default_rng(4))
     x = builder.input("x", (1, 10, 10, 24), DType.INT8, SAME)
-    early = function(builder, "RELU", (x,), SAME)
-    rng = np.random.default_rng(4)
-    small = conv(builder, rng, early, before, Window(3, 3, 2, 2))
-    large = resize(builder, "RESIZE_NEAREST_NEIGHBOR", small, 10, 10, ResizeNearestOptions())
+    early = builder.function("RELU", (x,), SAME)
+    small = builder.conv(early, before, Window(3, 3, 2, 2))
+    large = builder.resize("RESIZE_NEAREST_NEIGHBOR", small, 10, 10, ResizeNearestOptions())
     given = builder.spec(large).quantization
-    early = function(builder, "QUANTIZE", (early,), given)
-    whole = concatenation(builder, [large, early], 3)
-    check_results(builder.build(conv(builder, rng, whole, 24, Window(1, 1))), most_off=3)
+    early = builder.function("QUANTIZE", (early,), given)
+    whole = builder.concatenation([large, early], 3)
+    check_results(builder.build(builder.conv(whole, 24, Window(1, 1))), most_off=3)
 
 
 def test_repeating_takes_few_tasks():
     """Rows of all surfaces at a time, a task for each of the two rows that one becomes."""
-    builder = ModelBuilder("repeats")
+    builder = Net("repeats")
     x = builder.input("x", (1, 20, 20, 256), DType.INT8, SAME)
-    y = resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, 40, 40, ResizeNearestOptions())
+    y = builder.resize("RESIZE_NEAREST_NEIGHBOR", x, 40, 40, ResizeNearestOptions())
     assert _layers(builder.build(y)).tasks == 2
 
 
@@ -128,13 +124,13 @@ def test_repeating_takes_few_tasks():
 @pytest.mark.parametrize("size", [(9, 14), (1, 5)])
 def test_padding_behind_the_last_part_is_written(parts, size):
     """A function writes no surface beyond its own; the convolution fetches four at a time."""
-    builder = ModelBuilder("padding")
+    builder = Net("padding", np.random.default_rng(5))
     computed = []
     for number, channels in enumerate(parts):
         x = builder.input(f"x{number}", (1, *size, channels), DType.INT8, SAME)
-        computed.append(function(builder, "RELU", (x,), SAME))
-    whole = concatenation(builder, computed, 3)
-    builder.output(conv(builder, np.random.default_rng(5), whole, 24, Window(3, 3)))
+        computed.append(builder.function("RELU", (x,), SAME))
+    whole = builder.concatenation(computed, 3)
+    builder.output(builder.conv(whole, 24, Window(3, 3)))
     check_results(builder.build())
 
 
@@ -143,18 +139,18 @@ def test_padding_behind_the_last_part_is_written(parts, size):
 def test_squeeze_and_excite(channels, size):
     """Behind depthwise convolutions, whose surfaces may have gaps; on both paths."""
     rng = np.random.default_rng([channels, *size])
-    builder = ModelBuilder("squeeze and excite")
+    builder = Net("squeeze and excite", rng)
     x = builder.input("x", (1, *size, 16), DType.INT8, SAME)
-    wide = depthwise(builder, rng, conv(builder, rng, x, channels, Window(1, 1)), Window(3, 3))
+    wide = builder.depthwise(builder.conv(x, channels, Window(1, 1)), Window(3, 3))
     scale = builder.spec(wide).quantization
     pixel = builder.tensor("pixel", (1, 1, 1, channels), DType.INT8, scale)
     axes = builder.constant("axes", np.array([1, 2], np.int32))
     builder.operator("MEAN", (wide, axes), (pixel,), of(ReducerOptions(True)))
-    weighed = conv(builder, rng, conv(builder, rng, pixel, 8, Window(1, 1)), channels, Window(1, 1))
+    weighed = builder.conv(builder.conv(pixel, 8, Window(1, 1)), channels, Window(1, 1))
     gate = builder.tensor(
         "gate", (1, 1, 1, channels), DType.INT8, Quantization((1 / 256,), (-128,))
     )
     builder.operator("LOGISTIC", (weighed,), (gate,))
     product = builder.tensor("product", (1, *size, channels), DType.INT8, scale)
     builder.operator("MUL", (wide, gate), (product,), of(MulOptions(Activation.NONE)))
-    check_results(builder.build(conv(builder, rng, product, 24, Window(1, 1))))
+    check_results(builder.build(builder.conv(product, 24, Window(1, 1))))

@@ -12,9 +12,8 @@ from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.npu.program_reader import parse
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder
-from rk3588_conformance.builder.layers import Arithmetic, Window, conv, depthwise
-from rk3588_conformance.builder.moves import concatenation
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Arithmetic, Window
 from tests.chip.rk3576_results import FOR_RK3576, check_results
 
 
@@ -33,20 +32,20 @@ def _arithmetic(rng, channels, activation=Activation.NONE) -> Arithmetic:
     )
 
 
-def _layer(builder, rng, x, channels, kernel, stride, activation, *, is_depthwise):
+def _layer(builder, x, channels, kernel, stride, activation, *, is_depthwise):
     window = Window(kernel, kernel, stride, stride)
-    arithmetic = _arithmetic(rng, channels, activation)
+    arithmetic = _arithmetic(builder.rng, channels, activation)
     if is_depthwise:
-        return depthwise(builder, rng, x, window, arithmetic=arithmetic)
-    return conv(builder, rng, x, channels, window, arithmetic=arithmetic)
+        return builder.depthwise(x, window, arithmetic=arithmetic)
+    return builder.conv(x, channels, window, arithmetic=arithmetic)
 
 
 def _model(size, channels, activation, *, is_depthwise, images=1, stride=1):
     rng = np.random.default_rng(channels)
-    builder = ModelBuilder("scales far apart")
+    builder = Net("scales far apart", rng)
     x = builder.input("x", (images, *size, channels), DType.INT8, Quantization((0.05,), (3,)))
     sides = (3 if is_depthwise else 1, stride, activation)
-    return builder.build(_layer(builder, rng, x, channels, *sides, is_depthwise=is_depthwise))
+    return builder.build(_layer(builder, x, channels, *sides, is_depthwise=is_depthwise))
 
 
 def _check(model):
@@ -74,14 +73,12 @@ def test_there_are_several_tasks_and_sums():
 @pytest.mark.parametrize("is_depthwise", [False, True])
 def test_parts_of_a_concatenation(is_depthwise):
     """Parts are written beside a neighbour, whose channels stay what they are."""
-    rng = np.random.default_rng(2)
-    builder = ModelBuilder("joined")
+    builder = Net("joined", np.random.default_rng(2))
     x = builder.input("x", (1, 10, 12, 32), DType.INT8, Quantization((0.05,), (3,)))
     layers = [
-        _layer(builder, rng, x, 32, 3, 1, Activation.NONE, is_depthwise=is_depthwise)
-        for _ in range(3)
+        _layer(builder, x, 32, 3, 1, Activation.NONE, is_depthwise=is_depthwise) for _ in range(3)
     ]
-    _check(builder.build(concatenation(builder, layers, 3)))
+    _check(builder.build(builder.concatenation(layers, 3)))
 
 
 CHANNELS = 48
@@ -108,13 +105,13 @@ def _with_constants(seed: int, activation: Activation, *, is_depthwise: bool, re
         output_scale=OUTPUT_SCALE,
         output_zero_point=-128 if activation is Activation.RELU else 5,
     )
-    builder = ModelBuilder("constant channels")
+    builder = Net("constant channels", rng)
     given = Quantization((INPUT_SCALE,), (-3,))
     x = builder.input("x", (1, 12, 9, CHANNELS), DType.INT8, given)
     if is_depthwise:
-        y = depthwise(builder, rng, x, Window(3, 3), arithmetic=arithmetic)
+        y = builder.depthwise(x, Window(3, 3), arithmetic=arithmetic)
     else:
-        y = conv(builder, rng, x, CHANNELS, Window(1, 1), arithmetic=arithmetic)
+        y = builder.conv(x, CHANNELS, Window(1, 1), arithmetic=arithmetic)
     return builder.build(y)
 
 
@@ -141,9 +138,9 @@ def test_constant_channels_beside_ones_of_large_scales_are_equal():
         output_scale=OUTPUT_SCALE,
         output_zero_point=5,
     )
-    builder = ModelBuilder("large scales")
+    builder = Net("large scales", rng)
     x = builder.input("x", (1, 4, 5, CHANNELS), DType.INT8, Quantization((INPUT_SCALE,), (-3,)))
-    model = builder.build(conv(builder, rng, x, CHANNELS, Window(1, 1), arithmetic=arithmetic))
+    model = builder.build(builder.conv(x, CHANNELS, Window(1, 1), arithmetic=arithmetic))
     found, shown = (result[..., CONSTANT] for result in check_results(model)[1:])
     assert len(np.unique(shown)) > 10
     np.testing.assert_array_equal(found, shown)
@@ -165,9 +162,8 @@ def test_what_wraps_in_tensorflow_lite_is_no_constant():
             output_scale=OUTPUT_SCALE,
             output_zero_point=5,
         )
-        builder = ModelBuilder("wraps")
+        builder = Net("wraps", np.random.default_rng(1))
         x = builder.input("x", (1, 4, 5, 16), DType.INT8, Quantization((INPUT_SCALE,), (-3,)))
-        rng = np.random.default_rng(1)
-        builder.output(conv(builder, rng, x, 16, Window(1, 1), arithmetic=arithmetic))
+        builder.output(builder.conv(x, 16, Window(1, 1), arithmetic=arithmetic))
         result = compile_model(builder.build(), replace(Options(numerics="exact"), chip="rk3576"))
         assert bool(result.partitions) is is_taken

@@ -27,12 +27,11 @@ from delegate.ops import OPERATORS
 from delegate.option_kinds import Cores
 from delegate.options import Options
 from rk3588_conformance.builder import conv_model
-from rk3588_conformance.builder.moves import reshape, transpose
 from tests.chip.second_chip import SECOND
 from tests.inferences import assert_same
 from tests.loops import for_each
 from tests.lower.reference import random_inputs
-from tests.lower.test_aliases import Net
+from tests.lower.test_aliases import Views
 from tests.shared_folder import DIGITS, model_files, small_first
 
 WHOLE = [DIGITS, *model_files(".")]
@@ -159,10 +158,10 @@ def test_the_chips_disagree_about_programs_but_not_about_results(path):
 @for_each("channels", [19, 32, 40])
 def test_elements_are_reordered_for_the_chip(channels):
     """By convolutions that write that chip's groups, or blocks turned round."""
-    net = Net(5, 12, channels)
-    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
-    y = reshape(net.builder, net.add(y, y), (1, channels, 1, 60))
-    graph = read_graph(net.model(net.add(y, y)))
+    net = Views(5, 12, channels)
+    y = net.transpose(net.depthwise(net.map()), (0, 3, 1, 2))
+    y = net.reshape(net.add(y, y), (1, channels, 1, 60))
+    graph = read_graph(net.build(net.add(y, y)))
     results = [
         compile_model(graph, Options(numerics="exact"), chip=chip) for chip in (RK3588, SECOND)
     ]

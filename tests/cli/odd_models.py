@@ -6,11 +6,10 @@ from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
-from rk3588_conformance.builder import functions, moves, pooling
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 
 
-def float_dense(builder: ModelBuilder, x: int, outputs: int) -> int:
+def float_dense(builder: Net, x: int, outputs: int) -> int:
     inputs = builder.spec(x).shape[-1]
     values = np.random.default_rng(3).normal(size=(outputs, inputs)).astype(np.float32)
     operands = (x, builder.constant("weights", values), -1)
@@ -20,15 +19,15 @@ def float_dense(builder: ModelBuilder, x: int, outputs: int) -> int:
 
 def float_classifier(classes: int = 4) -> bytes:
     """Pictures of 5x7 in grey to ``classes`` scores, all in float32: nothing for the NPU."""
-    builder = ModelBuilder("float")
+    builder = Net("float")
     x = builder.input("image", (1, 5, 7, 1), DType.FLOAT32)
-    return builder.build(float_dense(builder, moves.reshape(builder, x, (1, 35)), classes))
+    return builder.build(float_dense(builder, builder.reshape(x, (1, 35)), classes))
 
 
 def dynamic_image_model() -> bytes:
     """A convolution whose input has no fixed height and width."""
     quantization = Quantization((1.0 / 255.0,), (-128,))
-    builder = ModelBuilder("dynamic")
+    builder = Net("dynamic")
     x = builder.input(
         "image", (1, 1, 1, 3), DType.INT8, quantization, shape_signature=(1, -1, -1, 3)
     )
@@ -43,7 +42,7 @@ def dynamic_image_model() -> bytes:
 
 def sum_and_float_layer() -> bytes:
     """An addition for the NPU, and behind it sums of floats, which kernels make in any order."""
-    builder = ModelBuilder("sum_and_float_layer")
+    builder = Net("sum_and_float_layer")
     x = builder.input("x", (1, 256), DType.INT8, Quantization((0.05,), (3,)))
     y = builder.result("ADD", (x, x), "y", options=AddOptions())
     wide = builder.tensor("wide", (1, 256), DType.FLOAT32)
@@ -53,11 +52,9 @@ def sum_and_float_layer() -> bytes:
 
 def two_input_model() -> bytes:
     """An addition of two inputs: no classifier."""
-    builder = ModelBuilder("two inputs")
+    builder = Net("two inputs")
     inputs = [builder.input(n, (1, 3, 5, 4), DType.INT8, Quantization((0.5,), (3,))) for n in "ab"]
-    return builder.build(
-        functions.function(builder, "ADD", inputs, Quantization((1.0,), (0,)), AddOptions())
-    )
+    return builder.build(builder.function("ADD", inputs, Quantization((1.0,), (0,)), AddOptions()))
 
 
 def constant_detector(*, channels_first: bool = False, classes: int = 3) -> bytes:
@@ -66,11 +63,11 @@ def constant_detector(*, channels_first: bool = False, classes: int = 3) -> byte
     """
     size, cells = 64, 8 * 8 + 4 * 4 + 2 * 2
     rows, scale = 4 + classes, Quantization((1 / 255,), (0,))
-    builder = ModelBuilder("constant detector")
+    builder = Net("constant detector")
     form = (1, 3, size, size) if channels_first else (1, size, size, 3)
     x = builder.input("image", form, DType.UINT8, scale)
     axes = (2, 3) if channels_first else (1, 2)
-    mean = pooling.reduced(builder, "MEAN", x, scale, keep_dims=False, axes=axes)
+    mean = builder.reduced("MEAN", x, scale, keep_dims=False, axes=axes)
     values = np.full((rows * cells, 3), 128, np.uint8)
     weights = builder.constant("weights", values, Quantization((1 / 255,), (128,)))
     answer = np.zeros((rows, cells))
@@ -82,5 +79,5 @@ def constant_detector(*, channels_first: bool = False, classes: int = 3) -> byte
     flat = builder.result(
         "FULLY_CONNECTED", (mean, weights, bias), "flat", (1, rows * cells), options=table
     )
-    y = moves.reshape(builder, flat, (1, rows, cells), "boxes")
+    y = builder.reshape(flat, (1, rows, cells), "boxes")
     return builder.build(y)

@@ -14,9 +14,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.shared.functions import table_rows
 from delegate.options import Options
-from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net, layers
 from rk3588_conformance.comparison import Comparer
 from tests.cli.conftest import DIGITS, MODEL, Run
 from tests.cli.odd_models import sum_and_float_layer
@@ -31,9 +29,9 @@ def in_half() -> bytes:
 
 
 def one_layer() -> bytes:
-    builder = ModelBuilder("layer")
+    builder = Net("layer")
     x = builder.input("x", (1, 5, 6, 8), DType.INT8, Quantization((0.5,), (3,)))
-    return builder.build(layers.conv(builder, np.random.default_rng(0), x, 16, layers.Window(3, 3)))
+    return builder.build(builder.conv(x, 16, layers.Window(3, 3)))
 
 
 @pytest.fixture
@@ -173,10 +171,10 @@ def test_a_wrong_kernel_of_the_runtime_is_named_as_such(path, capsys, monkeypatc
 def test_a_wrong_kernel_before_a_function_in_its_task_is_named_too(
     tmp_path, capsys, monkeypatch
 ) -> None:
-    builder = ModelBuilder("layer")
+    builder = Net("layer")
     x = builder.input("x", (1, 5, 6, 8), DType.INT8, Quantization((0.5,), (3,)))
-    y = layers.conv(builder, np.random.default_rng(0), x, 16, layers.Window(3, 3))
-    builder.output(function(builder, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,))))
+    y = builder.conv(x, 16, layers.Window(3, 3))
+    builder.output(builder.function("LOGISTIC", (y,), Quantization((1 / 256,), (-128,))))
     path = tmp_path / "joined.tflite"
     path.write_bytes(builder.build())
     (output,) = read_graph(path).outputs
@@ -216,7 +214,7 @@ def test_operators_are_compiled_for_the_runtimes_rounding(path, monkeypatch) -> 
 
 
 def test_ids_are_drawn_within_the_smallest_table() -> None:
-    builder = ModelBuilder("words")
+    builder = Net("words")
     x = builder.input("ids", (1, 500), DType.INT32)
     other = builder.input("number", (1,), DType.INT32)
     cast = builder.tensor("cast", (1, 500), DType.INT32)
@@ -238,11 +236,11 @@ def test_ids_are_drawn_within_the_smallest_table() -> None:
 @pytest.mark.parametrize("more", [(), ("--per-op",)])
 def test_a_runtime_that_dies_of_a_model_is_named(tmp_path, capsys, more) -> None:
     """ADD asserts that its result's scale is not far below its operands'."""
-    builder = ModelBuilder("dies")
+    builder = Net("dies")
     quantization = Quantization((0.5,), (0,))
     a, b = (builder.input(name, (1, 4, 4, 8), DType.INT8, quantization) for name in "ab")
     path = tmp_path / "dies.tflite"
-    path.write_bytes(builder.build(layers.add(builder, a, b, output_scale=2.0**-30)))
+    path.write_bytes(builder.build(builder.add(a, b, output_scale=2.0**-30)))
     assert main(["compare", str(path), "-O", "deny_ops=NONE", *more]) == 1
     said = capsys.readouterr().err
     assert "the reference kernels of " in said

@@ -15,8 +15,7 @@ from delegate.insight.cpu_time import FEATURES, FORMAT, features, kernel_class, 
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, conv_model, depthwise_model
-from rk3588_conformance.builder.pooling import pool
+from rk3588_conformance.builder import Net, conv_model, depthwise_model
 from rk3588_conformance.builder.ranges import random_quantization
 from tests.loops import for_each
 
@@ -52,9 +51,9 @@ def test_features_of_convolutions() -> None:
 
 def test_features_of_a_pool() -> None:
     rng = np.random.default_rng(1)
-    builder = ModelBuilder("pool")
+    builder = Net("pool")
     x = builder.input("x", (1, 9, 8, 5), DType.INT8, random_quantization(rng, DType.INT8))
-    name, found = counted(builder.build(pool(builder, "MAX_POOL_2D", x, 3, 2, 1, 1)))
+    name, found = counted(builder.build(builder.pool("MAX_POOL_2D", x, 3, 2, 1, 1)))
     assert name == "MAX_POOL_2D INT8"
     assert found == {"run": 1, "mac": 0, "out": 360, "in": 360, "window": 2160}
 

@@ -10,13 +10,13 @@ from delegate.cli import main
 from delegate.model.graph import DType
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.mul import MulOptions
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A sum of 16 channels times 1, and the square of it."""
-    builder = ModelBuilder("bounded")
+    builder = Net("bounded")
     x = builder.input("x", (1, 4, 5, 16), DType.FLOAT32)
     weights = builder.constant("w", np.ones((8, 1, 1, 16), np.float32))
     bias = builder.constant("b", np.zeros(8, np.float32))

@@ -15,7 +15,7 @@ from delegate.compile.compiler import compile_model
 from delegate.insight.compile_report.document import page_document, render_page
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, layers
+from rk3588_conformance.builder import Net, layers
 from tests.cli.conftest import MODEL
 from tests.shared_folder import MODELS, needs_models
 
@@ -153,9 +153,9 @@ HOSTILE = '</script><img src=x onerror="document.title=1"><!--<script>'
 
 def hostile_model() -> bytes:
     rng = np.random.default_rng(0)
-    builder = ModelBuilder("hostile")
+    builder = Net("hostile", rng)
     x = builder.input(HOSTILE, (1, 9, 13, 3), DType.INT8, Quantization((0.02,), (3,)))
-    y = layers.conv(builder, rng, x, 5, layers.Window(3, 3))
+    y = builder.conv(x, 5, layers.Window(3, 3))
     z = builder.tensor(HOSTILE, (1, 9, 13, 5), DType.INT8, Quantization((1 / 256,), (-128,)))
     builder.operator("LOGISTIC", [y], [z])
     return builder.build(z)

@@ -19,7 +19,7 @@ from delegate.insight.compile_report.whole_inference import (
 from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, conv_model
+from rk3588_conformance.builder import Net, conv_model
 from tests.shared_folder import MODELS, needs_models
 
 FROM_NAMES = {
@@ -99,7 +99,7 @@ def test_every_measurement_says_where_it_is_from() -> None:
 
 def weights_behind_dequantize(*, is_constant: bool) -> Graph:
     """A product with weights from float16: a constant's, or an input's."""
-    b = ModelBuilder()
+    b = Net()
     x = b.input("x", (1, 64), DType.FLOAT32)
     half = np.ones((32, 64), np.float16)
     w = b.constant("w", half) if is_constant else b.input("w", half.shape, DType.FLOAT16)

@@ -12,7 +12,7 @@ from delegate.lower.memory import placement
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
-from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.cut_model import cut_model
 from rk3588_conformance.generated import graph_cases, judge, mutation_cases
 from rk3588_conformance.generated.campaign import (
@@ -238,7 +238,7 @@ def test_integers_shapes_and_types() -> None:
 def test_floats_have_no_steps(
     dtype: DType, quantization: Quantization | None, expected: int
 ) -> None:
-    builder = ModelBuilder("sum")
+    builder = Net("sum")
     pair = [builder.input(name, (1, 4), dtype, quantization) for name in "xy"]
     total = builder.tensor("total", (1, 4), dtype, quantization)
     builder.operator("ADD", tuple(pair), (total,), AddOptions())

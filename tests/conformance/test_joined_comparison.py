@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import numpy as np
-
 from delegate.lower.lowered import Layer
 from delegate.lower.numerics.pipeline import Difference
 from delegate.model.graph import DType, Quantization
@@ -11,12 +9,8 @@ from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.half import as_computed
 from rk3588_conformance import joined_nodes
-from rk3588_conformance.builder import options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation, transpose
-from rk3588_conformance.builder.pooling import reduced
+from rk3588_conformance.builder import Net, options
+from rk3588_conformance.builder.layers import Window
 from tests.lower.fusion_graphs import arithmetic
 from tests.ops.test_channels_first import FIRST, Normalised
 
@@ -40,23 +34,16 @@ def test_layers_with_the_last_node_in_common_are_one_group():
 
 
 def test_moves_between_them_belong_to_them():
-    builder = ModelBuilder("heads")
+    builder = Net("heads")
     x = builder.input("x", (1, 4, 6, 16), DType.INT8, Quantization((0.05,), (-7,)))
     parts = []
     for seed in range(2):
-        y = conv(
-            builder,
-            np.random.default_rng(seed),
-            x,
-            12,
-            Window(1, 1),
-            arithmetic=arithmetic(DType.INT8),
-        )
+        y = builder.conv(x, 12, Window(1, 1), arithmetic=arithmetic(DType.INT8))
         z = builder.tensor(f"row {seed}", (1, 24, 12), DType.INT8, BETWEEN)
         builder.operator("RESHAPE", (y,), (z,), options.reshape((1, 24, 12)))
         parts.append(z)
-    whole = concatenation(builder, tuple(parts), 1)
-    builder.output(function(builder, "LOGISTIC", (whole,), Quantization((1 / 256,), (-128,))))
+    whole = builder.concatenation(tuple(parts), 1)
+    builder.output(builder.function("LOGISTIC", (whole,), Quantization((1 / 256,), (-128,))))
     graph = read_graph(builder.build())
     names = [node.op for node in graph.nodes]
     own = [i for i, name in enumerate(names) if name != "RESHAPE"]
@@ -73,10 +60,9 @@ def test_of_several_that_round_together_nothing_is_claimed():
     found = joined_nodes.with_said_together(graph, {}, [node.index for node in graph.nodes])
     assert list(found.values()) == [([1, 2, 3, 4, 5], joined_nodes.UNCLAIMED)]
 
-    builder = ModelBuilder("mean")
+    builder = Net("mean")
     x = builder.input("x", (1, 5, 7, 33), DType.INT8, BETWEEN)
-    y = reduced(builder, "MEAN", transpose(builder, x, FIRST), BETWEEN, keep_dims=False,
-                axes=(2, 3))  # fmt: skip
+    y = builder.reduced("MEAN", builder.transpose(x, FIRST), BETWEEN, keep_dims=False, axes=(2, 3))
     graph = as_computed(read_graph(builder.build(y)), Options())
     assert joined_nodes.with_said_together(graph, {}, [0, 1]) == {1: ([0, 1], None)}
     claim = {0: ([0], Difference(2, 0.1))}

@@ -24,7 +24,7 @@ CASES = {
         "DepthwiseConv2D.PerChannel/input_size_112_weight_size_3_channels_256_stride_2_"
         "padding_same_1_is_signed_1"
     ),
-    "add": "AddShapes.Op/shape_1x37x41x64_activation_NONE_type_int8",
+    "add": "PairShapes.Op/op_ADD_shape_1x37x41x64_activation_NONE_type_int8",
 }
 # What each mutation concerns; the others do not have that operand, and must not change.
 CONCERNED = {

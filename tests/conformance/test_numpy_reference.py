@@ -17,7 +17,7 @@ COMMON = Filter.parse(
     "*-ConvGroups*:ConvFilters*:Padding*:PoolPyramids*:"
     "DenseShapes*keep_num_dims_1*per_channel:*weight_size_5*padding_same_0*:"
     "Function*:Edges*body_values:Edges.Float*:Edges.Bytes*:"
-    "Joins*:Cuts*:EdgeMoves*:Splits*:UnevenSplits*:Packs*:Reorders*:Reshapes*:Half*:"
+    "Joins*:Cuts*:EdgeMoves*:Splits*:UnevenSplits*:Packs*:Reorders*:Reshapes*:*Dimensions*:Measured*:Half*:*type_fp16*:"
     "Sparse*:Shuffles*:ChannelsFirst*:TransposesOfRank*:PartsOfRank*:FunctionsOfRank*curve*:FunctionsOfRank*clamp*:"
     "JoinedConstants*:TurnedProduct*:RealFunctions*"
 )

@@ -42,9 +42,7 @@ def run(*arguments: str) -> int:
 
 
 def test_the_grid_of_teflon_is_complete_under_its_names(names):
-    unsigned = Counter(
-        name.partition("/")[0] for name in names if name.endswith("is_signed_0")
-    )  # fmt: skip
+    unsigned = Counter(name.partition("/")[0] for name in names if name.endswith("is_signed_0"))
     assert unsigned == {
         "Conv2D.Op": 1800,
         "DepthwiseConv2D.Op": 200,

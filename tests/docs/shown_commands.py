@@ -21,9 +21,7 @@ CLASSIFIERS = (
     "model.tflite", "m.tflite", "MODEL", "mobilenet_v1_1.0_224_quant.tflite",
     "ssdlite_mobiledet_coco_qat_postprocess.tflite",
 )  # fmt: skip
-DETECTORS = (
-    "ssd_mobilenet_v1.tflite", "ssd.tflite", "yolov8n.tflite", "yolox_nano.tflite",
-)  # fmt: skip
+DETECTORS = ("ssd_mobilenet_v1.tflite", "ssd.tflite", "yolov8n.tflite", "yolox_nano.tflite")
 PICTURES = ("cat.jpg", "street.jpg")
 DETECTOR_LABELS = ("coco_labels.txt", "coco80.txt", "coco90.txt")
 

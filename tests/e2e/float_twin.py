@@ -6,8 +6,8 @@ import numpy as np
 
 from delegate.model.graph import DType, Graph
 from delegate.ops import OPERATORS
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder import options as tables
-from rk3588_conformance.builder.model_builder import ModelBuilder
 
 
 class Weights(enum.Enum):
@@ -37,7 +37,7 @@ def real_values(graph: Graph, index: int, kind: Weights, draw: int = 0) -> np.nd
 
 def float_twin(graph: Graph, weights: Weights, draw: int = 0) -> bytes:
     """Return the float model of a quantised graph up to the input of softmax, without QUANTIZE."""
-    builder = ModelBuilder("float twin")
+    builder = Net("float twin")
     made: dict[int, int] = {}
 
     def tensor(index: int) -> int:

@@ -12,21 +12,21 @@ import pytest
 from delegate.errors import ModelError
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph, read_model
-from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder import Net
 
 
-def builder_with_tensor(**kwargs: object) -> ModelBuilder:
-    b = ModelBuilder()
+def builder_with_tensor(**kwargs: object) -> Net:
+    b = Net()
     b.tensor("x", (2, 3), DType.INT8, **kwargs)  # type: ignore[arg-type]
     return b
 
 
-def expect(b: ModelBuilder, message: str) -> None:
+def expect(b: Net, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read_model(b.build())
 
 
-Add = Callable[[ModelBuilder], object]
+Add = Callable[[Net], object]
 ODD: list[tuple[Add, str]] = [
     (lambda b: b.operator("ADD", (0, 1), (0,)),
      "subgraph 0 operator 0: refers to tensor 1; the subgraph has 1"),
@@ -67,14 +67,14 @@ def test_inconsistent_quantisation(quantization: Quantization, message: str) -> 
 
 
 def test_external_buffer_beyond_the_file() -> None:
-    b = ModelBuilder()
+    b = Net()
     b.constant("c", np.zeros(64, np.int8), is_external=True)
     with pytest.raises(ModelError, match="buffer 1: 64 bytes at byte"):
         read_graph(b.build()[:-1])
 
 
 def test_name_that_is_not_utf8() -> None:
-    b = ModelBuilder()
+    b = Net()
     b.tensor("plain-name", (1,), DType.INT8)
     content = b.build().replace(b"plain-name", b"plain\xff\xfename"[:10])
     with pytest.raises(ModelError, match="tensor 0: text in field 3 is not UTF-8"):
@@ -170,7 +170,7 @@ def test_table_that_points_to_itself() -> None:
 
 
 def test_huge_vector_length() -> None:
-    b = ModelBuilder()
+    b = Net()
     b.constant("c", np.full((7, 11), 5, np.int8))
     content = b.build().replace(struct.pack("<I", 77), struct.pack("<I", 0xFFFFFFFF), 1)
     with pytest.raises(ModelError, match="claims 4294967295 items"):

@@ -9,7 +9,7 @@ from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.conv_2d import ConvOptions
-from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder import Net
 
 INT32S = st.integers(-(2**31), 2**31 - 1)
 SHAPES = st.lists(st.integers(0, 5), max_size=5).map(tuple)
@@ -33,7 +33,7 @@ def quantizations(draw: st.DrawFn, shape: tuple[int, ...]) -> Quantization | Non
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_tensors_come_back(data: st.DataObject) -> None:
-    b = ModelBuilder()
+    b = Net()
     expected = []
     for _ in range(data.draw(st.integers(0, 4))):
         name, shape = data.draw(NAMES), data.draw(SHAPES)
@@ -79,7 +79,7 @@ def test_tensors_come_back(data: st.DataObject) -> None:
     )
 )
 def test_operators_come_back(nodes: list[tuple[int | str, list[int], list[int], int]]) -> None:
-    b = ModelBuilder()
+    b = Net()
     for name in "abcd":
         b.tensor(name, (1,), DType.INT8)
     for op, inputs, outputs, version in nodes:
@@ -108,7 +108,7 @@ def test_operators_come_back(nodes: list[tuple[int | str, list[int], list[int], 
 def test_convolution_options_come_back(
     padding: Padding, activation: Activation, sh: int, sw: int, dh: int, dw: int
 ) -> None:
-    b = ModelBuilder()
+    b = Net()
     b.operator("CONV_2D", (), (), ConvOptions(padding, sh, sw, dh, dw, activation))
     (node,) = read_graph(b.build()).nodes
     assert node.options_as(ConvOptions) == ConvOptions(padding, sh, sw, dh, dw, activation)

@@ -12,13 +12,12 @@ from delegate.partition.partitioner import select_nodes
 from delegate.partition.partitions import partition_graph
 from rk3588_conformance.builder import (
     Arithmetic,
-    ModelBuilder,
+    Net,
     add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
 )
-from rk3588_conformance.builder.moves import reshape
 from tests.graph.comparison import assert_same_graph
 from tests.graph.runtime_context import Preview, capture, runtime_or_skip
 from tests.loops import for_each
@@ -30,13 +29,13 @@ WHOLE = whole_models()
 
 def odd_tensors() -> bytes:
     """A variable, and a constant whose channels have zero points of their own."""
-    b, same = ModelBuilder("odd"), Quantization((0.5,), (3,))
+    b, same = Net("odd"), Quantization((0.5,), (3,))
     x = b.input("x", (1, 4), DType.INT8, same)
     state = b.tensor("state", (1, 4), DType.INT8, same, is_variable=True)
     own = Quantization((0.5, 0.25), (1, -2), 0)
     rows = b.constant("rows", np.ones((2, 4), np.int8), own)
     y = b.result("ADD", (x, state), "y", options=AddOptions())
-    return b.build(y, reshape(b, rows, (2, 4, 1)))
+    return b.build(y, b.reshape(rows, (2, 4, 1)))
 
 
 RNG = np.random.default_rng(11)
@@ -121,7 +120,7 @@ def random_model(seed: int) -> bytes:
     """Up to 25 NEG, ADD and RELU nodes on random earlier tensors; several outputs."""
     rng = np.random.default_rng(seed)
     quantization = Quantization((0.5,), (0,))
-    b = ModelBuilder()
+    b = Net()
     tensors = [
         b.input(f"in{i}", (1, 4), DType.INT8, quantization) for i in range(rng.integers(1, 4))
     ]

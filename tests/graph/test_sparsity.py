@@ -16,8 +16,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.sparse import Tree, encoded
 from rk3588_conformance.execution import prepare, run_case
 from rk3588_conformance.families import case_names
@@ -70,7 +69,7 @@ def test_dense_arrays_come_back() -> None:
 
 def densify_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> bytes:
     """DENSIFY, and what adds its result to an input: the runtime refuses a graph without one."""
-    builder = ModelBuilder("densify")
+    builder = Net("densify")
     kind = {np.float32: DType.FLOAT32, np.float16: DType.FLOAT16}[dense.dtype.type]
     w = builder.constant(
         "w", values, dtype=kind, shape=dense.shape, is_sparse=True, sparsity=sparsity
@@ -97,7 +96,7 @@ def test_the_runtime_reads_the_same() -> None:
 
 def conv_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> bytes:
     """A convolution with ``dense`` behind DENSIFY."""
-    builder = ModelBuilder("sparse weights")
+    builder = Net("sparse weights")
     x = builder.input("x", (1, 5, 6, dense.shape[3]), DType.FLOAT32)
     kind = {np.float32: DType.FLOAT32, np.float16: DType.FLOAT16, np.int8: DType.INT8}
     quantization = Quantization((0.25,), (0,)) if dense.dtype == np.int8 else None
@@ -165,10 +164,10 @@ def test_integers_are_constants_of_programs_whatever_floats_are(wanted: str) -> 
 def test_weights_of_a_later_partition_are_constants_too(wanted: str) -> None:
     """The runtime puts DENSIFY into the partition before the node of the CPU."""
     dense, values, sparsity = some_weights(np.int8)
-    builder, scale = ModelBuilder("two partitions"), Quantization((0.05,), (3,))
+    builder, scale = Net("two partitions"), Quantization((0.05,), (3,))
     y = builder.input("x", (1, 5, 6, 8), DType.INT8, scale)
     for op in ("RELU", "RELU6"):
-        y = function(builder, op, (y,), scale)
+        y = builder.function(op, (y,), scale)
     per_weight = Quantization((0.01,), (0,))
     w = builder.constant(
         "w", values, per_weight,

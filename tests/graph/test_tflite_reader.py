@@ -16,7 +16,7 @@ from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from rk3588_conformance.builder import (
     Arithmetic,
-    ModelBuilder,
+    Net,
     add_model,
     conv_model,
     depthwise_model,
@@ -43,7 +43,7 @@ def test_options_of_the_other_operators() -> None:
 
 
 def one_op(op: str | int, builtin_options: options.BuiltinOptions | None, **kwargs: int) -> bytes:
-    b = ModelBuilder()
+    b = Net()
     x = b.input("x", (1, 2, 2, 1), DType.INT8, Quantization((1.0,), (0,)))
     y = b.tensor("y", (1, 2, 2, 1), DType.INT8, Quantization((1.0,), (0,)))
     b.operator(op, (x, x), (y,), builtin_options, **kwargs)
@@ -74,7 +74,7 @@ def test_operator_codes_beyond_eight_bits(code: str | int, name: str | None) -> 
 
 
 def test_subgraphs_metadata_and_signatures() -> None:
-    b = ModelBuilder("described", name="first")
+    b = Net("described", name="first")
     x = b.input("x", (2,), DType.INT8)
     b.output(x)
     b.subgraph("second")
@@ -99,7 +99,7 @@ def test_subgraphs_metadata_and_signatures() -> None:
 
 
 def test_every_kind_of_tensor() -> None:
-    b = ModelBuilder()
+    b = Net()
     b.tensor("scalar", (), DType.FLOAT32)
     b.tensor("dynamic", (1, 4), DType.INT8, shape_signature=(-1, 4))
     b.tensor("state", (1, 4), DType.INT8, is_variable=True)
@@ -133,7 +133,7 @@ def test_every_kind_of_tensor() -> None:
 def test_constant_beyond_four_gigabytes(tmp_path: Path) -> None:
     """Models over 2 GB keep their constants behind the flatbuffer. The file here is sparse."""
     values = np.arange(20, dtype=np.int16)
-    b = ModelBuilder()
+    b = Net()
     b.constant("near", np.ones(70_001, np.uint8))
     b.constant("far", values, is_external=True)
     content = b.build()

@@ -18,7 +18,7 @@ import rk3588_conformance.builder.layers as layers
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType
 from delegate.ops.add import AddOptions
-from rk3588_conformance.builder import ModelBuilder, options
+from rk3588_conformance.builder import Net, options
 from rk3588_conformance.builder.options import BuiltinOptions
 from rk3588_conformance.builder.ranges import random_quantization
 from tests.aot.models import rich_model
@@ -74,10 +74,10 @@ def check(ours: Any, theirs: Any, *values: np.ndarray) -> list[np.ndarray]:
 
 def conv_model(*, signature: bool = False) -> bytes:
     rng = np.random.default_rng(21)
-    builder = ModelBuilder("conv")
+    builder = Net("conv", rng)
     quantization = random_quantization(rng, DType.INT8, None, None)
     x = builder.input("x", (1, 6, 5, 4), DType.INT8, quantization, shape_signature=(-1, 6, 5, 4))
-    y = layers.conv(builder, rng, x, 7, layers.Window(3, 3))
+    y = builder.conv(x, 7, layers.Window(3, 3))
     builder.output(y)
     if signature:
         builder.signature("serving_default", {"x": x}, {"y": y})
@@ -129,7 +129,7 @@ def test_compiled_model_refuses_other_shapes_and_works_again_with_its_own():
 def dynamic_model() -> bytes:
     """The height of the convolution's input is a value that the model gets as an input."""
     rng = np.random.default_rng(22)
-    builder = ModelBuilder("dynamic")
+    builder = Net("dynamic", rng)
     quantization = random_quantization(rng, DType.INT8, None, None)
     x = builder.input("x", (1, 24, 1, 4), DType.INT8, quantization)
     shape = builder.input("shape", (4,), DType.INT32)
@@ -137,18 +137,18 @@ def dynamic_model() -> bytes:
         "dynamic", (1, 1, 1, 4), DType.INT8, quantization, shape_signature=(1, -1, -1, 4)
     )
     builder.operator("RESHAPE", [x, shape], [dynamic], options.reshape([]))
-    first = layers.conv(builder, rng, x, 5, layers.Window(1, 1), name="still")
-    second = layers.conv(builder, rng, dynamic, 3, layers.Window(1, 1), name="moving")
+    first = builder.conv(x, 5, layers.Window(1, 1), name="still")
+    second = builder.conv(dynamic, 3, layers.Window(1, 1), name="moving")
     return builder.build(first, second)
 
 
 def test_a_result_of_a_compiled_model_that_nobody_reads():
     rng = np.random.default_rng(22)
-    builder = ModelBuilder("two heads")
+    builder = Net("two heads", rng)
     quantization = random_quantization(rng, DType.INT8, None, None)
     x = builder.input("x", (1, 6, 5, 4), DType.INT8, quantization)
     for channels in (7, 3):
-        builder.output(layers.conv(builder, rng, x, channels, layers.Window(3, 3)))
+        builder.output(builder.conv(x, channels, layers.Window(3, 3)))
     both = compiled(builder.build())
     values = image(rng, 1, 6, 5, 4)
     two, one = (interpreter(c) for c in (both, outputs_of_first_program(both, most=1)))
@@ -170,7 +170,7 @@ def test_dynamic_shapes_inside_the_graph(prepared: Prepared):
 def loop_model() -> bytes:
     """WHILE counter < 3: counter += 1, x = conv(x)."""
     rng = np.random.default_rng(23)
-    builder = ModelBuilder("loop")
+    builder = Net("loop", rng)
     quantization = random_quantization(rng, DType.INT8, None, None)
     shape = (1, 5, 4, 6)
 
@@ -201,7 +201,7 @@ def loop_model() -> bytes:
     following = builder.tensor("following", (1,), DType.INT32)
     builder.operator("ADD", [counter, one], [following], AddOptions())
     builder.output(following)
-    return builder.build(layers.conv(builder, rng, x, 6, layers.Window(3, 3)))
+    return builder.build(builder.conv(x, 6, layers.Window(3, 3)))
 
 
 @as_it_is_and_compiled

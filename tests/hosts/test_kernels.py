@@ -14,9 +14,7 @@ from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import Arithmetic, conv_model, fully_connected_model
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.pooling import reduced
+from rk3588_conformance.builder import Arithmetic, Net, conv_model, fully_connected_model
 from tests.inferences import outputs
 from tests.lower.numerics.judge import recorded_proofs
 from tests.models.blocks import function_model
@@ -160,10 +158,10 @@ def test_logarithms_are_the_kernels() -> None:
 
 def test_sums_of_int8_are_taken_for_uint8() -> None:
     """This is why SUM of int8 stays on the CPU (``summed_type``), whatever the runtime."""
-    builder = ModelBuilder("sum")
+    builder = Net("sum")
     x = builder.input("x", (1, 4, 64), DType.INT8, Quantization((0.05,), (3,)))
     result = Quantization((0.5,), (-4,))
-    content = builder.build(reduced(builder, "SUM", x, result, keep_dims=True, axes=(2,)))
+    content = builder.build(builder.reduced("SUM", x, result, keep_dims=True, axes=(2,)))
     values = np.random.default_rng(0).integers(-20, 20, (1, 4, 64)).astype(np.int8)
     (made,) = outputs(content, values)
     right = np.rint((values.astype(int) - 3).sum(2) * 0.1) - 4

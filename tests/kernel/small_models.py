@@ -14,18 +14,15 @@ from delegate.ops.mul import MulOptions
 from delegate.options import Options
 from rk3588_conformance.builder import (
     Arithmetic,
-    ModelBuilder,
+    Net,
     add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
     options,
 )
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv
-from rk3588_conformance.builder.moves import concatenation
-from rk3588_conformance.builder.pooling import pool
-from rk3588_conformance.builder.products import computed_product, covering
+from rk3588_conformance.builder.layers import Window
+from rk3588_conformance.builder.products import covering
 from rk3588_conformance.random_layers import Numbers
 from tests.models.blocks import conv_conv_add_model
 
@@ -39,21 +36,21 @@ def _rng() -> np.random.Generator:
     return np.random.default_rng(3)
 
 
-def _begun(name: str, height: int = 5, width: int = 7) -> tuple[ModelBuilder, int]:
-    builder = ModelBuilder(name)
+def _begun(name: str, height: int = 5, width: int = 7) -> tuple[Net, int]:
+    builder = Net(name, _rng())
     return builder, builder.input("x", (1, height, width, 32), DType.INT8, SAME)
 
 
-def _points(builder: ModelBuilder, x: int, channels: int, name: str) -> int:
+def _points(builder: Net, x: int, channels: int, name: str) -> int:
     """A 1 x 1 convolution."""
     point = Window(kh=1, kw=1, sh=1, sw=1)
-    return conv(builder, _rng(), x, channels, point, Numbers(output=SAME), name=name)
+    return builder.conv(x, channels, point, Numbers(output=SAME), name=name)
 
 
 def joined_model() -> bytes:
     """A result that lies beside the input, in its memory."""
     builder, x = _begun("joined")
-    whole = concatenation(builder, (x, _points(builder, x, 24, "first")), 3)
+    whole = builder.concatenation((x, _points(builder, x, 24, "first")), 3)
     return builder.build(_points(builder, whole, 9, "second"))
 
 
@@ -61,39 +58,39 @@ def pooled_model() -> bytes:
     """Maxima behind a convolution, and one before the next: the vendor's driver takes the PPU."""
     builder, x = _begun("pooled", 9, 21)
     first = _points(builder, x, 24, "first")
-    maxima = pool(builder, "MAX_POOL_2D", first, 5, 5, 1, 1, Padding.SAME)
+    maxima = builder.pool("MAX_POOL_2D", first, 5, 5, 1, 1, Padding.SAME)
     second = _points(builder, maxima, 9, "second")
-    return builder.build(pool(builder, "MAX_POOL_2D", second, 2, 2, 2, 2, Padding.VALID))
+    return builder.build(builder.pool("MAX_POOL_2D", second, 2, 2, 2, 2, Padding.VALID))
 
 
 def parts_model() -> bytes:
     """A result of two parts: the first one's last group has lanes that the second one fills."""
     builder, x = _begun("parts")
     parts = [_points(builder, x, channels, f"part of {channels}") for channels in (16, 8)]
-    return builder.build(concatenation(builder, parts, 3))
+    return builder.build(builder.concatenation(parts, 3))
 
 
 def functions_model() -> bytes:
     """SiLU behind a convolution, a sum behind SiLU, LEAKY_RELU: tables, or joined by default."""
     builder, x = _begun("functions")
     y = _points(builder, x, 32, "first")
-    gate = function(builder, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
-    silu = function(builder, "MUL", (y, gate), SAME, MulOptions())
-    total = function(builder, "ADD", (silu, x), Quantization((0.08,), (-2,)), AddOptions())
+    gate = builder.function("LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+    silu = builder.function("MUL", (y, gate), SAME, MulOptions())
+    total = builder.function("ADD", (silu, x), Quantization((0.08,), (-2,)), AddOptions())
     z = _points(builder, total, 9, "second")
     leaky = options.of(LeakyReluOptions(alpha=0.1))
     result = Quantization((0.04,), (-70,))
-    return builder.build(function(builder, "LEAKY_RELU", (z,), result, leaky))
+    return builder.build(builder.function("LEAKY_RELU", (z,), result, leaky))
 
 
 def product_model() -> bytes:
     """The product of a matrix and one that the partition computes."""
-    builder = ModelBuilder("product")
+    builder = Net("product")
     quantization = Quantization((0.02,), (-3,))
     x, y = (builder.input(name, (2, 9, 48), DType.INT8, quantization) for name in ("x", "y"))
     output = covering(48, quantization, quantization)
-    y = function(builder, "LEAKY_RELU", (y,), quantization, LeakyReluOptions(0.5))
-    return builder.build(computed_product(builder, x, y, output, adj_y=True))
+    y = builder.function("LEAKY_RELU", (y,), quantization, LeakyReluOptions(0.5))
+    return builder.build(builder.computed_product(x, y, output, adj_y=True))
 
 
 MODELS: dict[str, Callable[[], bytes]] = {

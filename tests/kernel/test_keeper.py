@@ -102,9 +102,7 @@ def test_what_sandboxes_make_of_it(board, is_forbidden, count, said):
     """Without one everything works; why there is none is said once, where ``log_level`` asks."""
     options = {"device": "rocket", "log_level": "info"}
     arguments = {"what": "delegates", "options": options, "is_forbidden": is_forbidden}
-    done = board.add_rocket().python(
-        "-m", "tests.kernel.work", "keeper", json.dumps(arguments),
-    )  # fmt: skip
+    done = board.add_rocket().python("-m", "tests.kernel.work", "keeper", json.dumps(arguments))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"keepers": count, "violations": []}
     assert done.stderr.count("Operation not permitted") == said

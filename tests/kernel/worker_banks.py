@@ -12,9 +12,7 @@ from tests.kernel.small_models import MODELS, programs
 CNA = 0x0201
 BANKS = 7
 ENTRIES = BANKS * 1024
-MORE = {
-    0x1018: BANKS, 0x1038: BANKS + (1 << 8), 0x103C: ENTRIES, 0x1040: ENTRIES << 16 | ENTRIES,
-}  # fmt: skip
+MORE = {0x1018: BANKS, 0x1038: BANKS + (1 << 8), 0x103C: ENTRIES, 0x1040: ENTRIES << 16 | ENTRIES}
 """By register, what programs of the vendor's compiler for the second core have more."""
 
 

@@ -14,11 +14,8 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
 from delegate.options import Options
-from rk3588_conformance.builder import options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Arithmetic, Window, conv
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation, slice_of
+from rk3588_conformance.builder import Net, options
+from rk3588_conformance.builder.layers import Arithmetic, Window
 from rk3588_conformance.random_layers import Numbers
 from tests.lower.reference import random_inputs, tflite_outputs, whole_graph
 
@@ -36,45 +33,45 @@ def middle(dtype: DType, value: int) -> int:
     return value + 128 + LOWEST[dtype]
 
 
-def logistic(builder: ModelBuilder, x: int) -> int:
+def logistic(builder: Net, x: int) -> int:
     low = LOWEST[builder.spec(x).dtype]
-    return function(builder, "LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
+    return builder.function("LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
 
 
-def silu(builder: ModelBuilder, x: int) -> int:
+def silu(builder: Net, x: int) -> int:
     spec = builder.spec(x)
     assert spec.quantization is not None
     target = Quantization((spec.quantization.scale * 0.6,), (middle(spec.dtype, -120),))
-    return function(builder, "MUL", (x, logistic(builder, x)), target, MulOptions())
+    return builder.function("MUL", (x, logistic(builder, x)), target, MulOptions())
 
 
-def hard_swish(builder: ModelBuilder, x: int) -> int:
+def hard_swish(builder: Net, x: int) -> int:
     spec = builder.spec(x)
     assert spec.quantization is not None
     target = Quantization((spec.quantization.scale * 0.7,), (middle(spec.dtype, -117),))
-    return function(builder, "HARD_SWISH", (x,), target)
+    return builder.function("HARD_SWISH", (x,), target)
 
 
-def leaky(builder: ModelBuilder, x: int) -> int:
+def leaky(builder: Net, x: int) -> int:
     spec = builder.spec(x)
     assert spec.quantization is not None
     target = Quantization((spec.quantization.scale * 0.8,), (middle(spec.dtype, -70),))
-    return function(builder, "LEAKY_RELU", (x,), target, options.of(LeakyReluOptions(alpha=0.1)))
+    return builder.function("LEAKY_RELU", (x,), target, options.of(LeakyReluOptions(alpha=0.1)))
 
 
-FUNCTIONS: dict[str, Callable[[ModelBuilder, int], int]] = {
+FUNCTIONS: dict[str, Callable[[Net, int], int]] = {
     "logistic": logistic, "silu": silu, "hard_swish": hard_swish, "leaky_relu": leaky,
 }  # fmt: skip
 
 
 def start(
     dtype: DType, shape: Sequence[int], scale: float = 0.05, name: str = "input"
-) -> tuple[ModelBuilder, int]:
-    builder = ModelBuilder("fused")
+) -> tuple[Net, int]:
+    builder = Net("fused", np.random.default_rng(shape))
     return builder, more(builder, dtype, shape, scale, name)
 
 
-def more(builder: ModelBuilder, dtype: DType, shape: Sequence[int], scale: float, name: str) -> int:
+def more(builder: Net, dtype: DType, shape: Sequence[int], scale: float, name: str) -> int:
     return builder.input(name, shape, dtype, Quantization((scale,), (middle(dtype, -7),)))
 
 
@@ -149,20 +146,16 @@ AXES = {"channels": 3, "rows": 1, "images": 0}
 
 def beside(axis: str, kernels: Sequence[int], window: Window, readers: int) -> bytes:
     """Two convolutions of one map, joined along ``axis``, and a reader of both."""
-    rng, b, numbers = (
-        np.random.default_rng(kernels[0]),
-        ModelBuilder("beside"),
-        Numbers(output=SAME),
-    )
+    b, numbers = Net("beside", np.random.default_rng(kernels[0])), Numbers(output=SAME)
     x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
-    parts = [conv(b, rng, x, n, window, numbers, name=f"part{k}") for k, n in enumerate(kernels)]
-    both = concatenation(b, parts, AXES[axis])
-    return b.build(conv(b, rng, both, readers, Window(3, 3), numbers, name="reader"))
+    parts = [b.conv(x, n, window, numbers, name=f"part{k}") for k, n in enumerate(kernels)]
+    both = b.concatenation(parts, AXES[axis])
+    return b.build(b.conv(both, readers, Window(3, 3), numbers, name="reader"))
 
 
 def sliced(begin: Sequence[int], size: Sequence[int], window: Window) -> bytes:
     """A convolution of a part of what another one makes."""
-    rng, b, numbers = np.random.default_rng(11), ModelBuilder("slice"), Numbers(output=SAME)
+    b, numbers = Net("slice", np.random.default_rng(11)), Numbers(output=SAME)
     x = b.input("x", (1, 16, 22, 8), DType.INT8, SAME)
-    y = conv(b, rng, x, 48, Window(3, 3), numbers, name="first")
-    return b.build(conv(b, rng, slice_of(b, y, begin, size), 16, window, numbers, name="second"))
+    y = b.conv(x, 48, Window(3, 3), numbers, name="first")
+    return b.build(b.conv(b.slice_of(y, begin, size), 16, window, numbers, name="second"))

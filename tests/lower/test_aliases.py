@@ -16,9 +16,8 @@ from delegate.ops import OPERATORS
 from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
 from delegate.partition.aliases import place_aliases
-from rk3588_conformance.builder import ModelBuilder, layers
-from rk3588_conformance.builder.layers import Window, conv, depthwise
-from rk3588_conformance.builder.moves import concatenation, gather, reshape, slice_of, split
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.random_layers import Numbers
 from tests.inferences import assert_same, interpreter_of, invoke, outputs
 from tests.lower.reference import random_inputs, whole_graph
@@ -33,53 +32,34 @@ POINT = Window(kh=1, kw=1, sh=1, sw=1)
 SQUARE = Window(kh=3, kw=3, sh=1, sw=1)
 
 
-class Net:
-    """A builder whose layers all give the quantisation SAME, so that everything may be joined."""
+class Views(Net):
+    """A model whose layers all give the quantisation SAME, so that everything may be joined."""
 
     def __init__(self, h=5, w=7, c=19, *, dtype=DType.INT8, images=1, seed=0):
-        self.builder = ModelBuilder("views")
-        self.rng = np.random.default_rng(seed)
-        self.dtype = dtype
-        self.shape = (images, h, w, c)
-        self.count = 0
+        super().__init__("views", np.random.default_rng(seed))
+        self.dtype, self.size = dtype, (images, h, w, c)
 
-    def name(self):
-        self.count += 1
-        return f"t{self.count}"
+    def map(self, c=None):
+        return self.input("map", (*self.size[:3], c or self.size[3]), self.dtype, SAME)
 
-    def input(self, c=None, quantization=SAME):
-        shape = (*self.shape[:3], c or self.shape[3])
-        return self.builder.input(self.name(), shape, self.dtype, quantization)
+    def conv(self, x, channels, window=POINT, numbers=NUMBERS, **how):
+        return super().conv(x, channels, window, numbers, **how)
 
-    def conv(self, x, channels, window=POINT):
-        return conv(self.builder, self.rng, x, channels, window, NUMBERS, name=self.name())
-
-    def depthwise(self, x, window=SQUARE):
-        return depthwise(self.builder, self.rng, x, window, NUMBERS, name=self.name())
+    def depthwise(self, x, window=SQUARE, numbers=NUMBERS):
+        return super().depthwise(x, window, numbers)
 
     def add(self, a, b):
-        scale, zero_point = SAME.scale, SAME.zero_point
-        return layers.add(
-            self.builder, a, b, output_scale=scale, output_zero_point=zero_point, name=self.name()
-        )
+        return super().add(a, b, output_scale=SAME.scale, output_zero_point=SAME.zero_point)
 
     def join(self, *parts, axis=3):
-        return concatenation(self.builder, parts, axis, self.name())
+        return self.concatenation(parts, axis)
 
     def split(self, x, count=2, axis=3):
-        return split(self.builder, x, count, axis, self.name())
-
-    def slice(self, x, begin, size, *, strided=False):
-        return slice_of(self.builder, x, begin, size, self.name(), strided=strided)
+        return super().split(x, count, axis)
 
     def channels(self, x, begin, count, *, strided=True):
-        shape = self.builder.spec(x).shape
-        return self.slice(x, (0, 0, 0, begin), (*shape[:3], count), strided=strided)
-
-    def model(self, *outputs):
-        for tensor in outputs:
-            self.builder.output(tensor)
-        return self.builder.build()
+        box = (0, 0, 0, begin), (*self.spec(x).shape[:3], count)
+        return self.slice_of(x, *box, strided=strided)
 
 
 def run(model, arrays, deny_ops=""):
@@ -108,9 +88,9 @@ def test_lanes_behind_a_slice_are_written(monkeypatch):
     """Depthwise, 40 channels are read as 64: here beyond the end of the tensor that was cut, whose
     writer has one task more. Without it the check of memory refuses the reader.
     """
-    net = Net()
-    part = net.channels(net.conv(net.input(), 64), 16, 40)
-    model = net.model(net.depthwise(part))
+    net = Views()
+    part = net.channels(net.conv(net.map(), 64), 16, 40)
+    model = net.build(net.depthwise(part))
     result = check(model)
     assert [len(layer.tasks) for p in result.partitions for layer in p.layers] == [2, 1]
     monkeypatch.setattr(group_padding, "_wanted", lambda *_: {})
@@ -119,76 +99,76 @@ def test_lanes_behind_a_slice_are_written(monkeypatch):
 
 
 def test_tensors_from_the_cpu_are_joined_and_cut_while_they_are_converted():
-    net = Net()
-    joined = net.join(net.input(16), net.input(21))
-    cut = net.input(48)
+    net = Views()
+    joined = net.join(net.map(16), net.map(21))
+    cut = net.map(48)
     first = net.channels(cut, 0, 16)
     rest = net.channels(cut, 16, 32)
-    check(net.model(net.conv(joined, 8), net.conv(first, 4), net.depthwise(rest)))
+    check(net.build(net.conv(joined, 8), net.conv(first, 4), net.depthwise(rest)))
 
 
 def test_padding_never_destroys_what_the_host_wrote():
     """16 channels are written as 32: the result goes through scratch."""
-    net = Net()
-    x = net.input(16)
-    result = check(net.model(net.conv(net.join(net.conv(x, 16), x), 8)))
+    net = Views()
+    x = net.map(16)
+    result = check(net.build(net.conv(net.join(net.conv(x, 16), x), 8)))
     assert [len(layer.tasks) for p in result.partitions for layer in p.layers] == [2, 1]
-    net = Net()
-    x = net.input(32)
-    check(net.model(net.conv(net.join(net.conv(x, 32), x), 8)))
+    net = Views()
+    x = net.map(32)
+    check(net.build(net.conv(net.join(net.conv(x, 32), x), 8)))
 
 
 def test_a_slice_that_needs_little_of_a_tensor_from_the_cpu_stays_there():
-    net = Net()
-    part = net.channels(net.input(64), 16, 16)
-    check(net.model(net.conv(part, 8)), refused=[(0, "alias_is_free")])
+    net = Views()
+    part = net.channels(net.map(64), 16, 16)
+    check(net.build(net.conv(part, 8)), refused=[(0, "alias_is_free")])
 
 
 def test_places_that_are_little_of_a_tensor_from_the_cpu_stay_there():
     """As of a slice, where they are a part without a copy."""
-    net = Net(9, 5, 16)
-    row = gather(net.builder, net.input(), 4, 1)
-    part = reshape(net.builder, row, (1, 1, 5, 16))
-    check(net.model(net.conv(part, 8)), refused=[(0, "alias_is_free")])
+    net = Views(9, 5, 16)
+    row = net.gather(net.map(), 4, 1)
+    part = net.reshape(row, (1, 1, 5, 16))
+    check(net.build(net.conv(part, 8)), refused=[(0, "alias_is_free")])
 
 
 def test_padding_never_destroys_what_is_there_already():
     """16 channels are written as 32, over what follows in memory if that was written later."""
-    net = Net()
-    x = net.input()
+    net = Views()
+    x = net.map()
     later = net.conv(x, 16)
     sooner = net.conv(x, 16)
-    model = net.model(net.conv(net.join(sooner, later), 8))
+    model = net.build(net.conv(net.join(sooner, later), 8))
     result = check(model)
     assert [len(layer.tasks) for p in result.partitions for layer in p.layers] == [1, 2, 1]
-    net = Net()
-    x = net.input()
-    result = check(net.model(net.conv(net.join(net.conv(x, 16), net.conv(x, 16)), 8)))
+    net = Views()
+    x = net.map()
+    result = check(net.build(net.conv(net.join(net.conv(x, 16), net.conv(x, 16)), 8)))
     assert [len(layer.tasks) for p in result.partitions for layer in p.layers] == [1, 1, 1]
 
 
 def test_more_tensors_than_a_piece_of_memory_may_hold():
     """A file may ask for anything; it must not take minutes."""
-    net = Net(h=1, w=1)
-    x = net.input(16)
+    net = Views(h=1, w=1)
+    x = net.map(16)
     slices = [net.channels(x, 0, 16) for _ in range(600)]
-    graph = read_graph(net.model(net.conv(slices[0], 8)))
+    graph = read_graph(net.build(net.conv(slices[0], 8)))
     plan = place_aliases(graph, whole_graph(graph))
     assert len(plan.places) == 256
     assert len(plan.aliases) == 255
 
 
 def test_a_partition_of_views_alone_stays_on_the_cpu():
-    net = Net()
-    joined = net.join(net.input(16), net.input(21))
-    check(net.model(joined), refused=[(0, "alias_is_free")])
+    net = Views()
+    joined = net.join(net.map(16), net.map(21))
+    check(net.build(joined), refused=[(0, "alias_is_free")])
 
 
 def test_positions_share_one_origin():
-    net = Net()
-    x = net.conv(net.input(), 64)
+    net = Views()
+    x = net.conv(net.map(), 64)
     inner = net.channels(x, 32, 32)
-    model = net.model(net.conv(inner, 8), net.join(net.channels(inner, 16, 16), net.conv(x, 3)))
+    model = net.build(net.conv(inner, 8), net.join(net.channels(inner, 16, 16), net.conv(x, 3)))
     graph = read_graph(model)
     places = place_aliases(graph, whole_graph(graph)).places
     assert sorted((p.channel, graph.tensor(t).shape[3]) for t, p in places.items()) == [
@@ -205,7 +185,7 @@ def test_positions_share_one_origin():
 def test_results_in_fp16_go_through_scratch_too(channels):
     """A part that is made of the one behind it: bit for bit what a copy by the CPU gives."""
     rng = np.random.default_rng(channels)
-    builder = ModelBuilder("halves")
+    builder = Views("halves")
     shape = (1, 5, 7, channels)
     x = builder.input("x", shape, DType.FLOAT32)
 
@@ -219,7 +199,7 @@ def test_results_in_fp16_go_through_scratch_too(channels):
 
     first = convolved(x, channels, channels, "first")
     second = convolved(first, channels, channels, "second")
-    joined = concatenation(builder, (second, first), 3)
+    joined = builder.concatenation((second, first), 3)
     model = builder.build(convolved(joined, 2 * channels, 8, "last"))
     values = rng.normal(size=shape).astype(np.float32)
     results = []

@@ -12,9 +12,8 @@ import pytest
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
-from rk3588_conformance.builder import layers
+from rk3588_conformance.builder import Net, layers
 from rk3588_conformance.builder.layers import Arithmetic
-from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.inferences import assert_same
 from tests.loops import for_each
 from tests.lower import fusion_graphs as f
@@ -22,13 +21,12 @@ from tests.lower.reference import tflite_outputs, whole_graph
 
 
 def convolution(
-    builder: ModelBuilder, x: int, shape: Sequence[int], given: Arithmetic, is_depthwise: bool
+    builder: Net, x: int, shape: Sequence[int], given: Arithmetic, is_depthwise: bool
 ) -> int:
     _, _, _, _, oc, kh, kw = shape
-    rng = np.random.default_rng([*shape, is_depthwise])
     if is_depthwise:
-        return layers.depthwise(builder, rng, x, layers.Window(kh, kw), arithmetic=given)
-    return layers.conv(builder, rng, x, oc, layers.Window(kh, kw), arithmetic=given)
+        return builder.depthwise(x, layers.Window(kh, kw), arithmetic=given)
+    return builder.conv(x, oc, layers.Window(kh, kw), arithmetic=given)
 
 
 def model_of(name: str, shape: Sequence[int], given: Arithmetic, dtype: DType) -> bytes:
@@ -40,7 +38,7 @@ def model_of(name: str, shape: Sequence[int], given: Arithmetic, dtype: DType) -
 
 def function_alone(name: str, given: Arithmetic, dtype: DType) -> np.ndarray:
     """The reference kernels' results of all 256 values of the convolution's result."""
-    builder = ModelBuilder("alone")
+    builder = Net("alone")
     assert given.output_scale is not None
     quantization = Quantization((given.output_scale,), (given.output_zero_point,))
     x = builder.input("x", (1, 16, 16, 1), dtype, quantization)

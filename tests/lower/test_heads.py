@@ -17,14 +17,11 @@ from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.mul import MulOptions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
 from rk3588_conformance.builder.layers import Window
-from rk3588_conformance.builder.layers import conv as convolution
-from rk3588_conformance.builder.moves import reshape
 from rk3588_conformance.random_layers import Numbers
 from tests.inferences import assert_same, outputs
 from tests.lower.reference import random_inputs
-from tests.lower.test_aliases import SAME, VIEW_OPS, Net, run
+from tests.lower.test_aliases import SAME, VIEW_OPS, Views, run
 
 PLAIN = Numbers(output=SAME)
 POINT = Window(kh=1, kw=1, sh=1, sw=1)
@@ -63,22 +60,21 @@ HEADS = {
 }
 
 
-class Built(Net):
+class Built(Views):
     """A model with ``head``; ``whole`` is what is cut apart."""
 
     def __init__(self, head: Head) -> None:
         super().__init__(*head.size, head.fed, dtype=head.dtype)
         self.head = head
         channels = head.anchors * head.values
-        source = self.input()
-        given = self.builder, self.rng, source, channels, head.window, head.numbers
-        y = convolution(*given, groups=head.groups, name="head")
-        _, rows, columns, _ = self.builder.spec(y).shape
+        source = self.map()
+        y = self.conv(source, channels, head.window, head.numbers, groups=head.groups)
+        _, rows, columns, _ = self.spec(y).shape
         self.pixels = rows * columns
         self.whole = self.reshaped(y, (1, self.pixels, head.anchors, head.values))
 
     def reshaped(self, x: int, shape: tuple[int, ...]) -> int:
-        return reshape(self.builder, x, shape, self.name())
+        return self.reshape(x, shape)
 
     def cut(self) -> list[int]:
         firsts = np.cumsum((0, *self.head.parts))
@@ -93,12 +89,12 @@ class Built(Net):
         """A constant of any values of the type."""
         limits = self.limits
         values = self.rng.integers(limits.min, limits.max + 1, shape, limits.dtype)
-        return self.builder.constant(self.name(), values, quantization)
+        return self.constant("drawn", values, quantization)
 
     def times(self, x: int, *shape: int) -> int:
         """The product with a constant of ``shape``, requantised."""
         by = self.drawn(shape, Quantization((0.02,), (self.limits.max // 3,)))
-        return function(self.builder, "MUL", (x, by), SAME, MulOptions())
+        return self.function("MUL", (x, by), SAME, MulOptions())
 
     def plus(self, x: int, *shape: int) -> int:
         """The sum with a constant of ``shape``."""
@@ -112,44 +108,44 @@ def scaled(net: Built) -> list[int]:
     xy = net.plus(net.times(first), 1, net.pixels, 1, one)
     xy = net.times(xy, 1, one)
     wh = net.times(net.times(second, 1, 1, anchors, two), 1, 1, anchors, 1)
-    wh = function(net.builder, "MUL", (wh, wh), SAME, MulOptions())
+    wh = net.function("MUL", (wh, wh), SAME, MulOptions())
     return [xy, wh, *(net.times(x, 1) for x in others)]
 
 
 def listed(net: Built) -> bytes:
     """All values of all pixels and anchors, as a detector gives them."""
     whole = net.join(*scaled(net))
-    return net.model(net.reshaped(whole, (1, net.pixels * net.head.anchors, net.head.values)))
+    return net.build(net.reshaped(whole, (1, net.pixels * net.head.anchors, net.head.values)))
 
 
 def apart(net: Built) -> bytes:
     """Each part is an output, one of them before its function, too."""
     parts = scaled(net)
-    return net.model(*parts)
+    return net.build(*parts)
 
 
 def read_twice(net: Built) -> bytes:
     """A part goes to an output as it is and is computed with."""
     first, *others = net.cut()
-    return net.model(first, net.times(first, 1), *others)
+    return net.build(first, net.times(first, 1), *others)
 
 
 def in_reals(net: Built) -> bytes:
     """As ``listed``, as float32."""
     whole = net.join(*scaled(net))
     listed = net.reshaped(whole, (1, net.pixels * net.head.anchors, net.head.values))
-    shape = net.builder.spec(listed).shape
-    reals = net.builder.tensor("reals", shape, DType.FLOAT32)
-    net.builder.operator("DEQUANTIZE", (listed,), (reals,))
-    return net.model(reals)
+    shape = net.spec(listed).shape
+    reals = net.tensor("reals", shape, DType.FLOAT32)
+    net.operator("DEQUANTIZE", (listed,), (reals,))
+    return net.build(reals)
 
 
 def sloped(net: Built) -> bytes:
     """A PRELU with a slope per value, which is no factor of a map."""
     first, *others = net.cut()
     slopes = net.rng.integers(-99, 99, (1, 1, net.head.parts[0]), np.int8)
-    by = net.builder.constant("slopes", slopes, Quantization((0.01,), (0,)))
-    return net.model(function(net.builder, "PRELU", (first, by), SAME), *others)
+    by = net.constant("slopes", slopes, Quantization((0.01,), (0,)))
+    return net.build(net.function("PRELU", (first, by), SAME), *others)
 
 
 SHAPES: dict[str, Callable[[Built], bytes]] = {
@@ -207,7 +203,7 @@ def test_heads_are_exact_and_nothing_moves(
 
 def test_a_whole_that_is_read_is_made() -> None:
     net = Built(HEADS["yolo"])
-    model = net.model(*scaled(net), net.add(net.whole, net.whole))
+    model = net.build(*scaled(net), net.add(net.whole, net.whole))
     assert "RESHAPE" in moving_layers(compile_model(model, EXACT))
 
 
@@ -215,7 +211,7 @@ def test_a_part_that_the_device_reads_is_moved(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("RK3588_DELEGATE_NUMERICS", "exact")
     net = Built(HEADS["yolo"])
     first, *others = net.cut()
-    model = net.model(net.conv(first, 5), *others)
+    model = net.build(net.conv(first, 5), *others)
     assert moving_layers(compile_model(model, EXACT))
     assert_same(*results(model))
 
@@ -239,4 +235,4 @@ def test_kernels_that_cost_more_than_moving_are_not_added() -> None:
     """One value of each of many anchors takes a surface each; the taps make that dear."""
     wide = Window(kh=5, kw=5, sh=1, sw=1, padding=Padding.SAME)
     net = Built(replace(HEADS["many anchors"], parts=(1,) * 3, anchors=16, window=wide, fed=512))
-    assert moving_layers(compile_model(net.model(*net.cut()), EXACT))
+    assert moving_layers(compile_model(net.build(*net.cut()), EXACT))

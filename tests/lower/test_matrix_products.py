@@ -11,9 +11,9 @@ from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, functions, moves
-from rk3588_conformance.builder.layers import Arithmetic, fully_connected
-from rk3588_conformance.builder.products import computed_dense, computed_product, covering
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Arithmetic
+from rk3588_conformance.builder.products import covering
 from rk3588_conformance.reference import weighted
 from rk3588_conformance.reference.arithmetic import Call
 from tests.inferences import outputs
@@ -28,7 +28,7 @@ WHOLE = {"numerics": "exact", "deny_ops": "NONE"}
 
 
 def product_model(kernels: int, inputs: int, dtype: DType, *, adj_y: bool) -> bytes:
-    builder = ModelBuilder("product")
+    builder = Net("product")
     output, quantizations = None, (None, None)
     if dtype is DType.INT8:
         quantizations = Quantization((0.5,), (0,)), Quantization((0.5,), (POINT,))
@@ -38,7 +38,7 @@ def product_model(kernels: int, inputs: int, dtype: DType, *, adj_y: bool) -> by
         builder.input(name, shape, dtype, q)
         for name, shape, q in zip("xy", shapes, quantizations, strict=True)
     )
-    return builder.build(computed_product(builder, x, y, output, adj_y=adj_y))
+    return builder.build(builder.computed_product(x, y, output, adj_y=adj_y))
 
 
 @WAYS
@@ -63,12 +63,10 @@ def test_products_of_fp16_have_every_weight_in_its_place(
 @pytest.mark.parametrize(("rows", "width"), [(5, 16), (19, 33), (49, 40), (33, 64)])
 def test_attention_in_one_partition(rows: int, width: int, points: tuple[int, ...]) -> None:
     """Operands other tasks wrote, spare lanes too: products of what the delegate gives."""
-    builder, rng = ModelBuilder("attention"), np.random.default_rng(rows)
+    builder, rng = Net("attention"), np.random.default_rng(rows)
     x = builder.input("x", (2, rows, width), DType.INT8, Quantization((0.05,), (-3,)))
     q, k, v = (
-        fully_connected(
-            builder,
-            rng,
+        builder.fully_connected(
             x,
             outputs=width,
             keep_num_dims=True,
@@ -78,9 +76,9 @@ def test_attention_in_one_partition(rows: int, width: int, points: tuple[int, ..
         for name, point in zip("qkv", points, strict=True)
     )
     numbers = [builder.spec(t).quantization for t in (q, k, v)]
-    scores = computed_product(builder, q, k, covering(width, *numbers[:2]), adj_y=True)
+    scores = builder.computed_product(q, k, covering(width, *numbers[:2]), adj_y=True)
     between = builder.spec(scores).quantization
-    result = computed_product(builder, scores, v, covering(rows, between, numbers[2]))
+    result = builder.computed_product(scores, v, covering(rows, between, numbers[2]))
     model = builder.build(q, k, v, scores, result)
     graph = read_graph(model)
     given = rng.integers(-128, 128, (2, rows, width)).astype(np.int8)
@@ -96,22 +94,20 @@ def test_products_exchange_rows_and_columns_themselves() -> None:
     """Keys, as Keras brings heads in front of them, and scores that are turned for the softmax: of
     the first what is left only moves heads, of the second nothing.
     """
-    builder = ModelBuilder("turned")
+    builder = Net("turned")
     shape, numbers = (1, 21, 2, 24), Quantization((0.05,), (-3,))
     q, k = (
-        functions.function(
-            builder, "MAXIMUM", (builder.input(name, shape, DType.INT8, numbers), one), numbers
-        )
+        builder.function("MAXIMUM", (builder.input(name, shape, DType.INT8, numbers), one), numbers)
         for name, one in (
             (name, builder.constant(name, np.full(shape, -9, np.int8), numbers)) for name in "qk"
         )
     )
-    turned = moves.transpose(builder, k, (0, 2, 3, 1))
-    heads = moves.transpose(builder, q, (0, 2, 1, 3))
+    turned = builder.transpose(k, (0, 2, 3, 1))
+    heads = builder.transpose(q, (0, 2, 1, 3))
     output = covering(24, numbers, numbers)
-    scores = computed_product(builder, heads, turned, output)
-    result = moves.transpose(builder, scores, (0, 1, 3, 2))
-    model = builder.build(functions.function(builder, "MAXIMUM", (result, result), output))
+    scores = builder.computed_product(heads, turned, output)
+    result = builder.transpose(scores, (0, 1, 3, 2))
+    model = builder.build(builder.function("MAXIMUM", (result, result), output))
     options = Options.from_mapping({"numerics": "exact", "deny_ops": "NONE"}, {})
     (compiled,) = compile_model(model, options).partitions
     assert [layer.nodes for layer in compiled.layers if 4 in layer.nodes] == [(4, 5)]
@@ -127,7 +123,7 @@ SHAPES = [(5, 16), (2, 7, 33), (2, 3, 5, 40), (1, 1, 1, 70), (1, 130)]
 
 def dense_model(shape: tuple[int, ...], outputs: int, seed: int, dtype: DType) -> bytes:
     """FULLY_CONNECTED of two inputs; points, bias, clamp and the number of dimensions are drawn."""
-    builder, rng = ModelBuilder("dense"), np.random.default_rng(seed)
+    builder, rng = Net("dense"), np.random.default_rng(seed)
     has_bias, clamps, keeps = rng.integers(2, size=3).tolist()
     first = second = output = None
     bias = rng.normal(size=outputs).astype(np.float32)
@@ -141,7 +137,7 @@ def dense_model(shape: tuple[int, ...], outputs: int, seed: int, dtype: DType) -
     clamp = Activation.RELU6 if clamps else Activation.NONE
     options = FullyConnectedOptions(clamp, keep_num_dims=bool(keeps))
     given = bias if has_bias else None
-    return builder.build(computed_dense(builder, x, weights, output, options, given))
+    return builder.build(builder.computed_dense(x, weights, output, options, given))
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT32], ids=lambda dtype: dtype.name)
@@ -170,8 +166,8 @@ def test_fully_connected_takes_weights_that_are_computed(
 
 
 def test_a_line_has_no_rows_to_exchange() -> None:
-    builder, scale = ModelBuilder("line"), Quantization((0.5,), (POINT,))
+    builder, scale = Net("line"), Quantization((0.5,), (POINT,))
     x = builder.input("x", (37,), DType.INT8, scale)
-    y = moves.transpose(builder, functions.function(builder, "RELU", (x,), scale), (0,))
-    model = builder.build(functions.function(builder, "RELU6", (y,), scale))
+    y = builder.transpose(builder.function("RELU", (x,), scale), (0,))
+    model = builder.build(builder.function("RELU6", (y,), scale))
     assert not compile_model(model, Options(deny_ops=())).rejections

@@ -19,8 +19,7 @@ from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, layers
-from rk3588_conformance.builder.moves import concatenation
+from rk3588_conformance.builder import Net, layers
 from rk3588_conformance.generated.random_graphs import random_graph
 from tests.lower.reference import whole_graph
 from tests.lower.test_memory_graphs import programs_equal_operators_alone
@@ -197,12 +196,12 @@ def test_group_padding_that_nobody_cares_for_is_refused(monkeypatch):
 
 def beside_its_operand(channels):
     """conv -> depthwise, both joined: the depthwise result lies behind its operand."""
-    rng, builder = np.random.default_rng(1), ModelBuilder("neighbours")
+    builder = Net("neighbours", np.random.default_rng(1))
     same = layers.Arithmetic(output_scale=0.05, output_zero_point=3)
     x = builder.input("x", (1, 6, 4, 33), DType.INT8, Quantization((0.05,), (3,)))
-    made = layers.conv(builder, rng, x, channels, layers.Window(1, 1), same)
-    read = layers.depthwise(builder, rng, made, layers.Window(1, 3), same)
-    return builder.build(concatenation(builder, [made, read], 3))
+    made = builder.conv(x, channels, layers.Window(1, 1), same)
+    read = builder.depthwise(made, layers.Window(1, 3), same)
+    return builder.build(builder.concatenation([made, read], 3))
 
 
 @pytest.mark.parametrize(("channels", "is_fetched"), [(32, False), (48, True), (112, True)])

@@ -11,8 +11,8 @@ from delegate.lower.task import ConvTask
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, add_model, conv_model
-from rk3588_conformance.builder.layers import Arithmetic, Window, conv, depthwise, fully_connected
+from rk3588_conformance.builder import Net, add_model, conv_model
+from rk3588_conformance.builder.layers import Arithmetic, Window
 from rk3588_conformance.random_layers import Numbers
 from tests.inferences import interpreter_of, invoke
 from tests.loops import for_each
@@ -63,7 +63,7 @@ INPUTS = 16
 
 def model(scale: float, bias: int, weights: np.ndarray) -> bytes:
     """Two channels, of which the second has ``scale`` times the scale of the first."""
-    builder = ModelBuilder("dead")
+    builder = Net("dead")
     x = builder.input("x", (1, INPUTS), DType.INT8, Quantization((1.0,), (0,)))
     numbers = Arithmetic(
         per_channel=True,
@@ -73,7 +73,7 @@ def model(scale: float, bias: int, weights: np.ndarray) -> bytes:
         output_scale=1.0,
         output_zero_point=0,
     )
-    return builder.build(fully_connected(builder, np.random.default_rng(0), x, 2, numbers))
+    return builder.build(builder.fully_connected(x, 2, numbers))
 
 
 @pytest.mark.parametrize("bias", [ENDS.min, ENDS.max])
@@ -98,7 +98,7 @@ TINY = 7.9e-9
 
 def tiny_model(channels: int, activation: Activation, zero_point: int, *, dense: bool) -> bytes:
     rng = np.random.default_rng([channels, zero_point + 128])
-    builder = ModelBuilder("tiny")
+    builder = Net("tiny", rng)
     x = builder.input("x", (1, 14, 13, channels), DType.INT8, Quantization((TINY,), (-1,)))
     numbers = Arithmetic(
         activation=activation,
@@ -109,8 +109,8 @@ def tiny_model(channels: int, activation: Activation, zero_point: int, *, dense:
         output_zero_point=zero_point,
     )
     if dense:
-        return builder.build(conv(builder, rng, x, channels, Window(3, 3), numbers))
-    return builder.build(depthwise(builder, rng, x, Window(3, 3), numbers))
+        return builder.build(builder.conv(x, channels, Window(3, 3), numbers))
+    return builder.build(builder.depthwise(x, Window(3, 3), numbers))
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -148,14 +148,14 @@ def test_known_dilations_take_no_more_taps(
     is_depthwise: bool, apart: tuple[int, int], expected: tuple[int, int], per_channel: bool
 ) -> None:
     rng = np.random.default_rng(apart)
-    b = ModelBuilder("dilated")
+    b = Net("dilated", rng)
     x = b.input("x", (1, 19, 23, 40), DType.INT8, Quantization((0.1,), (5,)))
     window = Window(3, 3, 1, 1, *apart, padding=Padding.SAME)
     numbers = Numbers(per_channel=per_channel)
     if is_depthwise:
-        b.output(depthwise(b, rng, x, window, numbers))
+        b.output(b.depthwise(x, window, numbers))
     else:
-        b.output(conv(b, rng, x, 37, window, numbers))
+        b.output(b.conv(x, 37, window, numbers))
     model = b.build()
     graph = read_graph(model)
     partition = whole_graph(graph)

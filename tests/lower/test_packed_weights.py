@@ -25,9 +25,8 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import device_values, store
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, moves
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.products import computed_product, covering
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.products import covering
 from tests.inferences import assert_same, drawn_int8, outputs
 
 POINT = -5
@@ -113,22 +112,22 @@ def test_boxes_are_the_packed_weights(
 
 def attention(rows: int, width: int, *, points: tuple[int, int, int]) -> bytes:
     """Queries, keys and values that tables give, in two heads; scores, and what these select."""
-    builder = ModelBuilder("attention")
+    builder = Net("attention")
     shape = (1, 2, rows, width)
     made = []
     for name, point in zip("qkv", points, strict=True):
         numbers = Quantization((0.05,), (point,))
         x = builder.input(name, shape, DType.INT8, numbers)
-        made.append(function(builder, "TANH", (x,), Quantization((1 / 128,), (0,))))
+        made.append(builder.function("TANH", (x,), Quantization((1 / 128,), (0,))))
     q, k, v = made
     numbers = builder.spec(q).quantization
     assert numbers is not None
-    scores = computed_product(builder, q, k, covering(width, numbers, numbers), adj_y=True)
-    shares = function(builder, "LOGISTIC", (scores,), Quantization((1 / 256,), (-128,)))
+    scores = builder.computed_product(q, k, covering(width, numbers, numbers), adj_y=True)
+    shares = builder.function("LOGISTIC", (scores,), Quantization((1 / 256,), (-128,)))
     between = builder.spec(shares).quantization
     assert between is not None
-    product = computed_product(builder, shares, v, covering(rows, between, numbers))
-    return builder.build(moves.reshape(builder, product, (1, 2 * rows, width)))
+    product = builder.computed_product(shares, v, covering(rows, between, numbers))
+    return builder.build(builder.reshape(product, (1, 2 * rows, width)))
 
 
 @pytest.mark.parametrize(("rows", "width"), [(5, 16), (19, 33), (49, 40), (33, 64), (197, 17)])
@@ -157,19 +156,19 @@ def test_layers_of_attention_are_parts_one_behind_the_other(tmp_path: Path) -> N
     """Three of them, whose keys and values come from the one before, and a node on the CPU behind
     the first part; from the compiler, from the cache and ahead of time.
     """
-    builder, rows, width = ModelBuilder("layers"), 17, 24
+    builder, rows, width = Net("layers"), 17, 24
     numbers = Quantization((1 / 128,), (0,))
     x = builder.input("x", (1, rows, width), DType.INT8, Quantization((0.05,), (-3,)))
-    x = first = function(builder, "TANH", (x,), numbers)
+    x = first = builder.function("TANH", (x,), numbers)
     for _ in range(3):
-        keys, values = (function(builder, "TANH", (x,), numbers) for _ in "kv")
-        scores = computed_product(builder, x, keys, covering(width, numbers, numbers), adj_y=True)
-        shares = function(builder, "LOGISTIC", (scores,), Quantization((1 / 256,), (-128,)))
+        keys, values = (builder.function("TANH", (x,), numbers) for _ in "kv")
+        scores = builder.computed_product(x, keys, covering(width, numbers, numbers), adj_y=True)
+        shares = builder.function("LOGISTIC", (scores,), Quantization((1 / 256,), (-128,)))
         between = builder.spec(shares).quantization
         assert between is not None
-        x = computed_product(builder, shares, values, covering(rows, between, numbers))
-        x = function(builder, "TANH", (x,), numbers)
-    kept = function(builder, "ABS", (first,), numbers)
+        x = builder.computed_product(shares, values, covering(rows, between, numbers))
+        x = builder.function("TANH", (x,), numbers)
+    kept = builder.function("ABS", (first,), numbers)
     model = builder.build(x, kept)
     chosen = {**AUTO, "deny_ops": "ABS,NONE"}
     result = compile_model(model, Options.from_mapping(chosen, {}))
@@ -195,11 +194,11 @@ def test_layers_of_attention_are_parts_one_behind_the_other(tmp_path: Path) -> N
 @pytest.mark.parametrize("zero", [-128, -127, 0, 1, 127])
 def test_every_zero_point_of_the_first_operand(zero: int) -> None:
     """At the ends of int8 on both sides: 128 takes two taps on padding."""
-    builder = ModelBuilder("points")
+    builder = Net("points")
     first, second = Quantization((0.5,), (zero,)), Quantization((0.5,), (POINT,))
     x = builder.input("x", (7, 45), DType.INT8, first)
     y = builder.input("y", (45, 35), DType.INT8, second)
-    model = builder.build(computed_product(builder, x, y, covering(45, first, second)))
+    model = builder.build(builder.computed_product(x, y, covering(45, first, second)))
     rng = np.random.default_rng(zero & 0xFF)
     ends = np.array([-128, 127], np.int8)
     for values in (ends[:1], ends[1:], ends, np.arange(-128, 128).astype(np.int8)):
@@ -209,11 +208,11 @@ def test_every_zero_point_of_the_first_operand(zero: int) -> None:
 
 
 def test_a_matrix_that_is_also_a_feature_map_is_not_packed() -> None:
-    builder = ModelBuilder("squares")
+    builder = Net("squares")
     numbers = Quantization((0.5,), (3,))
     x = builder.input("x", (4, 17), DType.INT8, numbers)
     output = covering(17, numbers, numbers)
-    model = builder.build(computed_product(builder, x, x, output, adj_y=True))
+    model = builder.build(builder.computed_product(x, x, output, adj_y=True))
     (rejection,) = compile_model(model, Options.from_mapping(AUTO, {})).rejections
     assert rejection.rule == "form_is_known"
     assert "as features" in rejection.detail
@@ -232,12 +231,12 @@ def test_packed_products_are_dumped_and_replayed(tmp_path: Path) -> None:
 
 def test_more_boxes_than_a_program_may_have_are_refused() -> None:
     """Either product alone has fewer: the larger one is left to the CPU."""
-    builder, one = ModelBuilder("many"), Quantization((1.0,), (POINT,))
+    builder, one = Net("many"), Quantization((1.0,), (POINT,))
     made = []
     for heads in (800, 700):
         x = builder.input("x", (heads, 1, 40), DType.INT8, one)
         y = builder.input("y", (heads, 3, 40), DType.INT8, one)
-        made.append(computed_product(builder, x, y, covering(40, one, one), adj_y=True))
+        made.append(builder.computed_product(x, y, covering(40, one, one), adj_y=True))
     model = builder.build(*made)
     graph = read_graph(model)
     (rejection,) = compile_model(graph, Options.from_mapping(AUTO, {})).rejections
@@ -262,11 +261,11 @@ def test_packed_products_run_ahead_of_time() -> None:
 
 def test_the_native_conversion_writes_the_same_bytes() -> None:
     """One program, whose inputs its executable packs: products of whole numbers are exact."""
-    builder = ModelBuilder("whole")
+    builder = Net("whole")
     one = Quantization((1.0,), (0,))
     x = builder.input("x", (3, 40), DType.INT8, one)
     y = builder.input("y", (70, 40), DType.INT8, one)
-    model = builder.build(computed_product(builder, x, y, Quantization((1.0,), (0,)), adj_y=True))
+    model = builder.build(builder.computed_product(x, y, Quantization((1.0,), (0,)), adj_y=True))
     (compiled,) = compile_model(model, Options.from_mapping(AUTO, {})).partitions
     matrix = np.random.default_rng(1).integers(-128, 128, (70, 40)).astype(np.int8)
     executable = Executable(compiled.program, "simulator")

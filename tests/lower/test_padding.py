@@ -7,23 +7,23 @@ from delegate.model.graph import DType, Padding, Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.workload import workload_of
-from rk3588_conformance.builder import Arithmetic, ModelBuilder, layers, moves
+from rk3588_conformance.builder import Arithmetic, Net, layers
 from rk3588_conformance.builder.ranges import random_quantization
 from tests.lower.reference import differences, lower_model, whole_graph
 
 
 def padded_model(rng, pads, *, is_depthwise=False, is_output=False):
     """PAD by ((top, bottom), (left, right)), then a VALID convolution."""
-    builder = ModelBuilder("pad")
+    builder = Net("pad", rng)
     quantization = random_quantization(rng, DType.INT8, 0.02, 17)
     x = builder.input("x", (1, 9, 11, 6), DType.INT8, quantization)
-    padded = moves.pad(builder, x, [(0, 0), *pads, (0, 0)], name="padded")
+    padded = builder.pad(x, [(0, 0), *pads, (0, 0)], name="padded")
     window = layers.Window(3, 5, 1, 2, padding=Padding.VALID)
     arithmetic = Arithmetic(per_channel=True)
     if is_depthwise:
-        y = layers.depthwise(builder, rng, padded, window, arithmetic=arithmetic)
+        y = builder.depthwise(padded, window, arithmetic=arithmetic)
     else:
-        y = layers.conv(builder, rng, padded, 13, window, arithmetic=arithmetic)
+        y = builder.conv(padded, 13, window, arithmetic=arithmetic)
     return builder.build(y, *([padded] * is_output))
 
 

@@ -24,34 +24,33 @@ from delegate.ops.shared.maps import gathered, transposed
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.options import Options
 from delegate.partition.workload import workload_of
-from rk3588_conformance.builder.moves import reshape, tile, transpose
 from tests.index_maps import NOWHERE, moved
-from tests.lower.test_aliases import Net, check
+from tests.lower.test_aliases import Views, check
 
 
 @pytest.mark.parametrize("channels", [16, 37, 64])
 def test_what_a_head_does_is_one_layer(channels: int) -> None:
     """TRANSPOSE and RESHAPE, as in YOLO's heads, although the one in between is never written."""
-    net = Net(11, 9, channels)
-    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
-    y = reshape(net.builder, y, (1, channels, 99))
-    result = check(net.model(y, net.add(y, y)))
+    net = Views(11, 9, channels)
+    y = net.transpose(net.depthwise(net.map()), (0, 3, 1, 2))
+    y = net.reshape(y, (1, channels, 99))
+    result = check(net.build(y, net.add(y, y)))
     assert [layer.nodes for layer in result.partitions[0].layers][1] == (1, 2)
 
 
 def test_a_chain_that_somebody_looks_into_is_two() -> None:
-    net = Net(3, 5, 16)
-    between = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
-    y = reshape(net.builder, between, (1, 16, 15))
-    check(net.model(net.add(y, y), between))
+    net = Views(3, 5, 16)
+    between = net.transpose(net.depthwise(net.map()), (0, 3, 1, 2))
+    y = net.reshape(between, (1, 16, 15))
+    check(net.build(net.add(y, y), between))
 
 
 def test_a_chain_whose_middle_a_partition_gives_is_two() -> None:
     """Runtimes tell delegates the outputs of each partition, not those of the model."""
-    net = Net(2, 9, 16)
-    between = transpose(net.builder, net.depthwise(net.input()), (0, 2, 1, 3))
-    y = reshape(net.builder, between, (1, 1, 9, 32))
-    graph = replace(read_graph(net.model(net.conv(y, 9), between)), outputs=())
+    net = Views(2, 9, 16)
+    between = net.transpose(net.depthwise(net.map()), (0, 2, 1, 3))
+    y = net.reshape(between, (1, 1, 9, 32))
+    graph = replace(read_graph(net.build(net.conv(y, 9), between)), outputs=())
     nodes = [node.index for node in graph.nodes]
     partition = Partition(tuple(nodes), graph.inputs, (between, graph.nodes[-1].outputs[0]))
     layers = lower_partition(workload_of(graph, partition), "p").layers
@@ -60,10 +59,10 @@ def test_a_chain_whose_middle_a_partition_gives_is_two() -> None:
 
 def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
     """Both together are a few convolutions, the first alone is one for every row."""
-    net = Net(130, 40, 16)
-    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
-    y = reshape(net.builder, y, (1, 16, 5200))
-    model = net.model(y, net.add(y, y))
+    net = Views(130, 40, 16)
+    y = net.transpose(net.depthwise(net.map()), (0, 3, 1, 2))
+    y = net.reshape(y, (1, 16, 5200))
+    model = net.build(y, net.add(y, y))
     check(model)
     graph = read_graph(model)
     with pytest.raises(LoweringError) as caught:
@@ -76,20 +75,20 @@ def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
 )
 def test_channels_from_any_on_become_pixels_of_an_image(channels: int, images: int) -> None:
     """As windows of a transformer, behind a normalisation that has turned pixels and channels."""
-    net = Net(12, 1, channels)
-    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
-    y = reshape(net.builder, y, (images, channels // images, 1, 12))
-    result = check(net.model(net.conv(y, 9)))
+    net = Views(12, 1, channels)
+    y = net.transpose(net.depthwise(net.map()), (0, 3, 1, 2))
+    y = net.reshape(y, (images, channels // images, 1, 12))
+    result = check(net.build(net.conv(y, 9)))
     assert [layer.nodes for layer in result.partitions[0].layers] == [(0,), (1, 2), (3,)]
 
 
 def test_a_chain_takes_the_fewest_moves_that_there_can_be() -> None:
     """To windows of 7 by 7: turned round first, as tasks turn no pixels under two strides."""
-    net = Net(48, 1, 784)
-    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
-    y = transpose(net.builder, reshape(net.builder, y, (4, 7, 4, 7, 48)), (0, 2, 1, 3, 4))
-    y = reshape(net.builder, y, (16, 49, 48))
-    result = check(net.model(net.add(y, y)))
+    net = Views(48, 1, 784)
+    y = net.transpose(net.depthwise(net.map()), (0, 3, 1, 2))
+    y = net.transpose(net.reshape(y, (4, 7, 4, 7, 48)), (0, 2, 1, 3, 4))
+    y = net.reshape(y, (16, 49, 48))
+    result = check(net.build(net.add(y, y)))
     assert [layer.nodes for layer in result.partitions[0].layers][1:-1] == [(1, 2), (3, 4)]
 
 
@@ -118,11 +117,11 @@ def test_what_no_few_convolutions_do_stays(
     before: tuple[int, ...], axes: tuple[int, ...], after: tuple[int, ...]
 ) -> None:
     """6 channels are no part of 14; pixels that become channels lie too far apart."""
-    net = Net(*before[1:])
-    y = net.depthwise(net.input())
+    net = Views(*before[1:])
+    y = net.depthwise(net.map())
     is_reshape = axes == (0, 1, 2, 3)
-    y = reshape(net.builder, y, after) if is_reshape else transpose(net.builder, y, axes)
-    check(net.model(net.add(y, y)), refused=[(1, "order_possible")])
+    y = net.reshape(y, after) if is_reshape else net.transpose(y, axes)
+    check(net.build(net.add(y, y)), refused=[(1, "order_possible")])
 
 
 shapes = st.lists(
@@ -200,18 +199,18 @@ def test_moves_are_those_of_numpy(data: st.DataObject) -> None:
 @pytest.mark.parametrize(("rows", "tasks"), [(2, 2), (7, 4), (64, 7), (200, 9)])
 def test_what_repeats_a_map_is_copied_from_it(rows: int, tasks: int) -> None:
     """As much as is there each time."""
-    net = Net(3, 5, 16)
-    y = tile(net.builder, net.depthwise(net.input()), (1, rows, 1, 1))
-    result = check(net.model(net.add(y, y)))
+    net = Views(3, 5, 16)
+    y = net.tile(net.depthwise(net.map()), (1, rows, 1, 1))
+    result = check(net.build(net.add(y, y)))
     assert len(result.partitions[0].layers[1].tasks) == tasks
 
 
 @pytest.mark.parametrize("shape", [(1, 35, 2, 8), (1, 560), (35, 16), (7, 1, 5, 16)])
 def test_far_pixels_stay_on_the_cpu(shape: tuple[int, ...]) -> None:
-    net = Net(5, 7, 19)
-    x = net.conv(net.input(), 16)
-    y = reshape(net.builder, x, shape)
-    result = compile_model(net.model(y, net.add(y, y)), Options(numerics="exact"))
+    net = Views(5, 7, 19)
+    x = net.conv(net.map(), 16)
+    y = net.reshape(x, shape)
+    result = compile_model(net.build(y, net.add(y, y)), Options(numerics="exact"))
     rules = [(r.node, r.rule) for r in result.rejections if r.node == 1]
     is_possible = shape != (1, 560)
     assert rules == ([] if is_possible else [(1, "order_possible")])

@@ -13,10 +13,8 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.perf import estimate_task
 from delegate.ops.add import AddOptions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import pad
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.random_layers import Numbers
 from tests.loops import for_each
 from tests.lower import fusion_graphs
@@ -42,12 +40,12 @@ def layer(
 ) -> bytes:
     """A convolution of another's result, whose spare lanes hold anything, perhaps behind PAD."""
     rng = np.random.default_rng([seed, kernels, *shape])
-    b = ModelBuilder("rows")
+    b = Net("rows", rng)
     x = b.input("x", (*shape[:3], 24), dtype, f.SAME)
-    x = conv(b, rng, x, shape[3], Window(), Numbers(output=f.SAME), name="before")
+    x = b.conv(x, shape[3], Window(), Numbers(output=f.SAME), name="before")
     if pads is not None:
-        x = pad(b, x, ((0, 0), pads[:2], pads[2:], (0, 0)), name="padded")
-    return b.build(conv(b, rng, x, kernels, window, Numbers(output=f.SAME, **numbers)))
+        x = b.pad(x, ((0, 0), pads[:2], pads[2:], (0, 0)), name="padded")
+    return b.build(b.conv(x, kernels, window, Numbers(output=f.SAME, **numbers)))
 
 
 is_exact = partial(fusion_graphs.is_exact, chip=EAGER)
@@ -106,15 +104,13 @@ def test_before_a_stride_of_two(kernels: int, dtype: DType) -> None:
     """In pairs of columns, which leave room for pairs of rows of up to 8 channels."""
     for seed, (height, channels) in enumerate(((20, 12), (32, 16), (21, 12), (20, 24))):
         rng = np.random.default_rng([seed, kernels])
-        b = ModelBuilder("two")
+        b = Net("two", rng)
         numbers = Numbers(output=f.SAME, per_channel=dtype is DType.INT8)
-        x = conv(
-            b, rng, b.input("x", (1, height, 28, 40), dtype, f.SAME), channels, Window(), numbers
-        )
-        y = f.silu(b, conv(b, rng, x, kernels, SQUARE, numbers, name="first"))
-        padded = pad(b, y, ((0, 0), (1, 1), (1, 1), (0, 0)), name="padded")
+        x = b.conv(b.input("x", (1, height, 28, 40), dtype, f.SAME), channels, Window(), numbers)
+        y = f.silu(b, b.conv(x, kernels, SQUARE, numbers, name="first"))
+        padded = b.pad(y, ((0, 0), (1, 1), (1, 1), (0, 0)), name="padded")
         second = Window(3, 3, 2, 2, padding=Padding.VALID)
-        b.output(conv(b, rng, padded, 21, second, numbers, name="second"))
+        b.output(b.conv(padded, 21, second, numbers, name="second"))
         exact, result = is_exact(b.build(), seed)
         assert exact
         is_left_alone = height % 2 or kernels > 8
@@ -129,11 +125,11 @@ def test_of_a_picture(channels: int, kernel: int, dtype: DType, padding: Padding
     """A row that no window meets makes the number of rows even, where the host folds them."""
     chosen = []
     for size in ((48, 33), (47, 40), (50, 31), (49, 38)):
-        b = ModelBuilder("picture")
+        b = Net("picture", np.random.default_rng(size))
         x = b.input("x", (1, *size, channels), dtype, f.SAME)
         window = Window(kernel, kernel, 2, 2, padding=padding)
         numbers = Numbers(output=f.SAME, per_channel=dtype is DType.INT8)
-        b.output(conv(b, np.random.default_rng(size), x, 16, window, numbers))
+        b.output(b.conv(x, 16, window, numbers))
         exact, result = is_exact(b.build())
         assert exact
         chosen += choices(result)
@@ -225,10 +221,10 @@ def test_with_a_function_in_the_same_task(inputs: int) -> None:
     """Within a step before the function; the next layer reads what it wrote in pairs."""
     for dtype in (DType.INT8, DType.UINT8):
         rng = np.random.default_rng(inputs)
-        b = ModelBuilder("function")
+        b = Net("function", rng)
         numbers = Numbers(output=f.SAME, per_channel=dtype is DType.INT8)
         x = b.input("x", (1, 22, 26, inputs), dtype, f.SAME)
-        y = conv(b, rng, x, 13, SQUARE, numbers, name="first")
+        y = b.conv(x, 13, SQUARE, numbers, name="first")
         arrays = f.inputs_of(b.build(f.silu(b, y)))
         result, ours = fusion_graphs.run(b.build(), f.AUTO, arrays, EAGER)
         assert "pairs of rows" in choices(result)[0]
@@ -242,13 +238,13 @@ def test_before_an_addition(has_table: bool) -> None:
     """A residual block of few channels: in one task with the sum, or in pairs, which is less."""
     for kernels, size in ((16, (160, 160)), (16, (16, 20)), (12, (48, 31))):
         rng = np.random.default_rng(13)
-        b = ModelBuilder("residual")
+        b = Net("residual", rng)
         numbers = Numbers(output=f.SAME)
         x = b.input("x", (1, *size, 24), DType.INT8, f.SAME)
-        other = conv(b, rng, x, kernels, SQUARE, numbers, name="other")
-        y = conv(b, rng, other, kernels, SQUARE, numbers, name="inner")
+        other = b.conv(x, kernels, SQUARE, numbers, name="other")
+        y = b.conv(other, kernels, SQUARE, numbers, name="inner")
         if has_table:
-            y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+            y = b.function("LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
         total = b.tensor("total", b.spec(y).shape, DType.INT8, Quantization((0.09,), (1,)))
         b.operator("ADD", (y, other), (total,), AddOptions())
         arrays = f.inputs_of(b.build(total))

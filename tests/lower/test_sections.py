@@ -7,11 +7,8 @@ from delegate.compile.compiler import CompileResult
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.options import Options
-from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Arithmetic, Window, conv
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Arithmetic, Window
 from rk3588_conformance.random_layers import Numbers
 from tests.loops import for_each
 from tests.lower import fusion_graphs as f
@@ -24,9 +21,9 @@ TEXT = "sections of the image as channels"
 def points(rng: np.random.Generator, shape: tuple[int, ...], kernels: int, **numbers: object):
     """A 1 x 1 convolution of stride 1."""
     dtype = numbers.pop("dtype", DType.INT8)
-    b = ModelBuilder("points")
+    b = Net("points", rng)
     x = b.input("x", shape, dtype, f.SAME)
-    return b.build(conv(b, rng, x, kernels, POINT, Numbers(output=f.SAME, **numbers)))
+    return b.build(b.conv(x, kernels, POINT, Numbers(output=f.SAME, **numbers)))
 
 
 def in_sections(result: CompileResult) -> list[bool]:
@@ -63,8 +60,8 @@ def test_where_they_fill_what_is_idle(
 )
 def test_not_of_kernels_that_see_neighbours(window: Window) -> None:
     rng = np.random.default_rng(3)
-    b = ModelBuilder("neighbours")
-    b.output(conv(b, rng, b.input("x", (1, 24, 24, 24), DType.INT8, f.SAME), 16, window, Numbers()))
+    b = Net("neighbours", rng)
+    b.output(b.conv(b.input("x", (1, 24, 24, 24), DType.INT8, f.SAME), 16, window, Numbers()))
     exact, result = f.is_exact(b.build())
     assert exact
     assert not any(in_sections(result))
@@ -107,7 +104,7 @@ def test_another_chip_splits_scales_of_whole_images() -> None:
     """Scales too far apart for one shift, on a map that would be sections otherwise."""
     for is_far in (False, True):
         rng = np.random.default_rng(48)
-        b = ModelBuilder("scales")
+        b = Net("scales", rng)
         x = b.input("x", (1, 20, 26, 48), DType.INT8, Quantization((0.05,), (3,)))
         scales = np.exp(rng.uniform(-7, 0, 48)) if is_far else np.full(48, 0.5)
         scales[::11] = 2.0
@@ -119,7 +116,7 @@ def test_another_chip_splits_scales_of_whole_images() -> None:
             output_scale=0.1,
             output_zero_point=-7,
         )
-        arrays = f.inputs_of(b.build(layers.conv(b, rng, x, 48, POINT, arithmetic=arithmetic)))
+        arrays = f.inputs_of(b.build(b.conv(x, 48, POINT, arithmetic=arithmetic)))
         result, ours = f.run(
             b.build(), Options.from_mapping({"numerics": "exact", "chip": "rk3576"}, {}), arrays
         )
@@ -143,15 +140,13 @@ def test_readers_of_whole_groups_find_them_written(kernels: int, completes: bool
     """Tasks without a convolution read the surface that completes a group of several, too."""
     rng = np.random.default_rng(9)
     for reads_groups in (False, True):
-        b = ModelBuilder("groups")
+        b = Net("groups", rng)
         numbers = Numbers(output=f.SAME)
         x = b.input("x", (1, 16, 22, 24), DType.INT8, f.SAME)
-        y = conv(b, rng, x, kernels, POINT, numbers, name="first")
+        y = b.conv(x, kernels, POINT, numbers, name="first")
         if reads_groups:
-            y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
-        exact, result = f.is_exact(
-            b.build(conv(b, rng, y, 32, Window(3, 3), numbers, name="second"))
-        )
+            y = b.function("LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+        exact, result = f.is_exact(b.build(b.conv(y, 32, Window(3, 3), numbers, name="second")))
         assert exact
         assert in_sections(result)[0] is not (reads_groups and completes)
 
@@ -161,12 +156,12 @@ def test_readers_of_whole_groups_find_them_written(kernels: int, completes: bool
 def test_padding_of_a_computed_source_counts_nothing(channels: int, dtype: DType) -> None:
     """They hold what the last task made of no kernel, and weights have a zero point."""
     rng = np.random.default_rng([19, channels])
-    b = ModelBuilder("padding")
+    b = Net("padding", rng)
     numbers = Numbers(output=f.SAME)
     x = b.input("x", (1, 16, 22, 24), dtype, f.SAME)
-    y = conv(b, rng, x, channels, Window(3, 3), numbers, name="first")
+    y = b.conv(x, channels, Window(3, 3), numbers, name="first")
     for kernels in (16, 48):
-        b.output(conv(b, rng, y, kernels, POINT, numbers, name=f"to{kernels}"))
+        b.output(b.conv(y, kernels, POINT, numbers, name=f"to{kernels}"))
     exact, result = f.is_exact(b.build())
     assert exact
     assert in_sections(result)[1:] == [True, True]
@@ -175,15 +170,13 @@ def test_padding_of_a_computed_source_counts_nothing(channels: int, dtype: DType
 def test_readers_of_whole_groups_of_a_joined_tensor_find_them_written() -> None:
     """The last part completes its group, wherever that begins in the memory that all share."""
     rng = np.random.default_rng(21)
-    b = ModelBuilder("joined groups")
+    b = Net("joined groups", rng)
     numbers = Numbers(output=f.SAME)
     x = b.input("x", (1, 16, 22, 24), DType.INT8, f.SAME)
-    y, z = (conv(b, rng, x, n, POINT, numbers, name=f"to{n}") for n in (64, 48))
-    both = concatenation(b, (y, z), 3)
-    table = function(b, "LOGISTIC", (both,), Quantization((1 / 256,), (-128,)))
-    exact, result = f.is_exact(
-        b.build(conv(b, rng, table, 32, Window(3, 3), numbers, name="reader"))
-    )
+    y, z = (b.conv(x, n, POINT, numbers, name=f"to{n}") for n in (64, 48))
+    both = b.concatenation((y, z), 3)
+    table = b.function("LOGISTIC", (both,), Quantization((1 / 256,), (-128,)))
+    exact, result = f.is_exact(b.build(b.conv(table, 32, Window(3, 3), numbers, name="reader")))
     assert exact
     assert result.delegated_nodes == result.total_nodes
     assert not any(in_sections(result))  # copies of lanes would take tasks
@@ -207,20 +200,20 @@ def test_with_an_addition_or_a_function_in_the_same_task(kernels: int, axis: int
     """Also where the sum lies beside others, between rows of which there is something else."""
     rng = np.random.default_rng(13)
     for has_table in (False, True):
-        b = ModelBuilder("joined")
+        b = Net("joined", rng)
         x = b.input("x", (1, 18, 26, 24), DType.INT8, f.SAME)
         numbers = Numbers(output=f.SAME)
-        other = conv(b, rng, x, kernels, Window(3, 3), numbers, name="other")
-        y = conv(b, rng, x, kernels, POINT, numbers, name="points")
+        other = b.conv(x, kernels, Window(3, 3), numbers, name="other")
+        y = b.conv(x, kernels, POINT, numbers, name="points")
         if has_table:
-            y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+            y = b.function("LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
         total = b.tensor("total", b.spec(y).shape, DType.INT8, Quantization((0.09,), (1,)))
         b.operator("ADD", (y, other), (total,), AddOptions())
         if axis is not None:
             beside = Numbers(output=Quantization((0.09,), (1,)))
-            third = conv(b, rng, x, kernels, Window(3, 3), beside, name="third")
-            total = concatenation(b, (total, third), axis)
-            total = conv(b, rng, total, 32, POINT, numbers, name="reader")
+            third = b.conv(x, kernels, Window(3, 3), beside, name="third")
+            total = b.concatenation((total, third), axis)
+            total = b.conv(total, 32, POINT, numbers, name="reader")
         model = b.build(total)
         arrays = f.inputs_of(model)
         result, ours = f.run(model, f.AUTO, arrays)

@@ -12,10 +12,8 @@ from delegate.compile.compiler import CompiledPartition, compile_partition
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.mul import MulOptions
-from rk3588_conformance.builder import ModelBuilder
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv
-from rk3588_conformance.builder.moves import concatenation, pad, transpose
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.random_layers import Numbers
 from tests.lower.reference import differences, random_inputs, tflite_outputs, whole_graph
 
@@ -63,7 +61,7 @@ APART = {
 def siblings(case: Case, *, seen: bool = False, has_function: bool = False) -> bytes:
     """Each result goes through a PAD, which nothing joins; ``seen``: it is a result itself."""
     rng = np.random.default_rng(sum(case.kernels) + case.size[0])
-    b = ModelBuilder("siblings")
+    b = Net("siblings", rng)
     given = Quantization((0.11,), (-7 if case.dtype is DType.INT8 else 121,))
     x = b.input("x", (case.images, *case.size, case.channels), case.dtype, given)
     numbers = Numbers(
@@ -71,11 +69,11 @@ def siblings(case: Case, *, seen: bool = False, has_function: bool = False) -> b
     )
     for number, kernels in enumerate(case.kernels):
         one = replace(numbers, output=case.results[number])
-        y = conv(b, rng, x, kernels, case.window, one, name=f"sibling{number}")
+        y = b.conv(x, kernels, case.window, one, name=f"sibling{number}")
         if has_function:  # SiLU: both operators read the result
-            gate = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
-            y = function(b, "MUL", (y, gate), FINE, MulOptions())
-        b.output(y if seen else pad(b, y, ((0, 0), (1, 0), (0, 2), (0, 0)), name=f"pad{number}"))
+            gate = b.function("LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+            y = b.function("MUL", (y, gate), FINE, MulOptions())
+        b.output(y if seen else b.pad(y, ((0, 0), (1, 0), (0, 2), (0, 0)), name=f"pad{number}"))
     return b.build()
 
 
@@ -124,12 +122,12 @@ def test_results_and_what_a_function_follows_stay_apart() -> None:
 
 def test_the_host_puts_results_of_different_scales_where_they_belong() -> None:
     rng = np.random.default_rng(4)
-    b = ModelBuilder("edges")
+    b = Net("edges", rng)
     x = b.input("x", (1, 6, 5, 20), DType.INT8, COARSE)
     for number, scaling in enumerate((COARSE, FINE)):
         numbers = Numbers(per_channel=True, activation=RELU, output=scaling)
-        y = conv(b, rng, x, 32, POINT, numbers, name=f"sibling{number}")
-        b.output(transpose(b, y, (0, 3, 1, 2), name=f"turned{number}"))
+        y = b.conv(x, 32, POINT, numbers, name=f"sibling{number}")
+        b.output(b.transpose(y, (0, 3, 1, 2), name=f"turned{number}"))
     model = b.build()
     assert convolutions(model) == [(0, 2)]
     assert not any(d.any() for d in differences(model, rng))
@@ -143,15 +141,15 @@ def test_rk3576_joins_them_too() -> None:
 def test_one_of_them_in_a_concatenation(is_last: bool) -> None:
     """A stage of CSP: the first branch goes on, and both meet. The other one lies beside it."""
     rng = np.random.default_rng(8)
-    b = ModelBuilder("csp")
+    b = Net("csp", rng)
     x = b.input("x", (1, 10, 7, 24), DType.INT8, COARSE)
     numbers = Numbers(per_channel=True, activation=RELU, output=FINE)
-    branches = [conv(b, rng, x, 32, POINT, numbers, name=f"branch{n}") for n in range(2)]
+    branches = [b.conv(x, 32, POINT, numbers, name=f"branch{n}") for n in range(2)]
     window = Window(3, 3, 1, 1, padding=Padding.SAME)
-    more = conv(b, rng, branches[0], 32, window, numbers, name="more")
+    more = b.conv(branches[0], 32, window, numbers, name="more")
     parts = (more, branches[1]) if is_last else (branches[1], more)
-    whole = concatenation(b, parts, axis=3)
-    model = b.build(conv(b, rng, whole, 19, POINT, numbers, name="end"))
+    whole = b.concatenation(parts, axis=3)
+    model = b.build(b.conv(whole, 19, POINT, numbers, name="end"))
     nodes = convolutions(model)
     assert nodes == [(0, 1), (2,), (4,)]
     assert len(compiled(model).layers) == len(nodes)

@@ -18,11 +18,9 @@ from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.shared.maps import transposed, window
 from delegate.partition.host_boxes import boxes_of
 from delegate.partition.partitioner import select_nodes
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.moves import reshape, transpose
 from tests.index_maps import NOWHERE, numbers
 from tests.lower.reference import random_inputs
-from tests.lower.test_aliases import SAME, TYPES, VIEW_OPS, Net, check, run
+from tests.lower.test_aliases import SAME, TYPES, VIEW_OPS, Views, check, run
 
 SIGMOID = {
     DType.INT8: Quantization((1 / 256,), (-128,)),
@@ -42,10 +40,10 @@ def spreads(result: CompileResult) -> list[Spread | None]:
     return [binding.spread for binding in parse(compiled.program).outputs]
 
 
-def flat_head(net: Net, x: int) -> int:
+def flat_head(net: Views, x: int) -> int:
     """(1, C, H * W) of a map, as YOLO's heads make it."""
-    _, h, w, c = net.builder.spec(x).shape
-    return reshape(net.builder, transpose(net.builder, x, CHANNELS_FIRST), (1, c, h * w))
+    _, h, w, c = net.spec(x).shape
+    return net.reshape(net.transpose(x, CHANNELS_FIRST), (1, c, h * w))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -53,14 +51,14 @@ def flat_head(net: Net, x: int) -> int:
 def test_heads_of_yolo_take_no_task(channels: int, dtype: DType) -> None:
     """Three maps, channels first, one behind the other, a function and a scale of it."""
     parts = []
-    net = Net(dtype=dtype)
+    net = Views(dtype=dtype)
     for h, w in ((9, 7), (5, 3), (1, 2)):
         shape = (1, h, w, channels)
-        x = net.builder.input(net.name(), shape, dtype, SAME)
+        x = net.input("x", shape, dtype, SAME)
         parts.append(flat_head(net, net.depthwise(x)))
     joined = net.join(*parts, axis=2)
-    y = function(net.builder, "LOGISTIC", (joined,), SIGMOID[dtype])
-    result = check(net.model(y))
+    y = net.function("LOGISTIC", (joined,), SIGMOID[dtype])
+    result = check(net.build(y))
     assert moves(result) == []
     assert [s.first for s in spreads(result) if s is not None] == [0, 63, 78]
 
@@ -69,84 +67,84 @@ def test_heads_of_yolo_take_no_task(channels: int, dtype: DType) -> None:
 @pytest.mark.parametrize("channels", [2, 7, 24, 91])
 def test_heads_of_ssd_take_no_task(channels: int, dtype: DType) -> None:
     """Anchors of a pixel become rows; all of them are one tensor."""
-    net = Net(dtype=dtype)
+    net = Views(dtype=dtype)
     parts, rows = [], 0
     for h, w, anchors in ((5, 3, 3), (3, 1, 6), (1, 1, 6)):
-        x = net.builder.input(net.name(), (1, h, w, 9), dtype, SAME)
+        x = net.input("x", (1, h, w, 9), dtype, SAME)
         y = net.conv(x, anchors * channels)
-        parts.append(reshape(net.builder, y, (1, h * w * anchors, channels)))
+        parts.append(net.reshape(y, (1, h * w * anchors, channels)))
         rows += h * w * anchors
     joined = net.join(*parts, axis=1)
-    result = check(net.model(reshape(net.builder, joined, (rows, channels))))
+    result = check(net.build(net.reshape(joined, (rows, channels))))
     assert moves(result) == []
     assert len(spreads(result)) == 3
 
 
 def test_parts_of_several_scales_are_tables_of_each() -> None:
     """uint8 alone may have them."""
-    net = Net(4, 5, 6, dtype=DType.UINT8)
+    net = Views(4, 5, 6, dtype=DType.UINT8)
     parts = []
     for scale in (0.05, 0.031):
-        y = net.depthwise(net.input())
-        y = function(net.builder, "QUANTIZE", (y,), Quantization((scale,), (9,)))
-        parts.append(reshape(net.builder, y, (1, 40, 3)))
-    joined = net.builder.tensor("joined", (1, 80, 3), DType.UINT8, SAME)
-    net.builder.operator(
+        y = net.depthwise(net.map())
+        y = net.function("QUANTIZE", (y,), Quantization((scale,), (9,)))
+        parts.append(net.reshape(y, (1, 40, 3)))
+    joined = net.tensor("joined", (1, 80, 3), DType.UINT8, SAME)
+    net.operator(
         "CONCATENATION", parts, (joined,), ConcatenationOptions(1, Activation.NONE), version=2
     )
-    result = check(net.model(joined))
+    result = check(net.build(joined))
     assert spreads(result) == [Spread(0, 0, 30, 6, 1), Spread(120, 0, 30, 6, 1)]
 
 
 @pytest.mark.parametrize("axis", [2, 3])
 def test_parts_side_by_side_take_no_task(axis: int) -> None:
     """The parts may begin at any lanes, and rows of one may lie between rows of the other."""
-    net = Net()
+    net = Views()
     sizes = ((3, 19), (3, 37), (3, 2)) if axis == 3 else ((3, 21), (8, 21), (1, 21))
     parts = []
     for w, c in sizes:
-        x = net.builder.input(net.name(), (1, 5, w, c), DType.INT8, SAME)
+        x = net.input("x", (1, 5, w, c), DType.INT8, SAME)
         parts.append(net.depthwise(x))
     joined = net.join(*parts, axis=axis)
-    assert moves(check(net.model(joined))) == []
+    assert moves(check(net.build(joined))) == []
 
 
 def test_what_another_node_reads_stays_on_the_device() -> None:
-    net = Net(9, 7, 20)
-    y = flat_head(net, net.depthwise(net.input()))
-    result = check(net.model(y, net.add(y, y)))
+    net = Views(9, 7, 20)
+    y = flat_head(net, net.depthwise(net.map()))
+    result = check(net.build(y, net.add(y, y)))
     assert moves(result) == ["RESHAPE"]
 
 
 @pytest.mark.parametrize("shape", [(1, 35, 2, 8), (1, 560), (35, 16), (7, 1, 5, 16)])
 def test_outputs_have_any_shape(shape: tuple[int, ...]) -> None:
-    net = Net(5, 7, 19)
-    y = reshape(net.builder, net.conv(net.input(), 16), shape)
-    assert moves(check(net.model(y))) == []
+    net = Views(5, 7, 19)
+    y = net.reshape(net.conv(net.map(), 16), shape)
+    assert moves(check(net.build(y))) == []
 
 
 def test_what_was_free_stays_free() -> None:
-    net = Net(9, 7, 20)
-    y = reshape(net.builder, net.depthwise(net.input()), (1, 63, 20))
-    assert spreads(check(net.model(y))) == [None]
+    net = Views(9, 7, 20)
+    y = net.reshape(net.depthwise(net.map()), (1, 63, 20))
+    assert spreads(check(net.build(y))) == [None]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", [(1, 3, 5, 7), (1, 20, 9, 11), (1, 17, 8, 16), (1, 33, 1, 40)])
 def test_inputs_with_channels_first_take_no_task(shape: tuple[int, ...], dtype: DType) -> None:
-    net = Net(dtype=dtype)
-    x = net.builder.input("x", shape, dtype, SAME)
-    y = net.depthwise(transpose(net.builder, x, (0, 2, 3, 1)))
-    assert moves(check(net.model(y))) == []
+    net = Views(dtype=dtype)
+    x = net.input("x", shape, dtype, SAME)
+    y = net.depthwise(net.transpose(x, (0, 2, 3, 1)))
+    assert moves(check(net.build(y))) == []
 
 
 @pytest.mark.parametrize("is_live", [False, True])
 def test_the_first_and_the_last_node_may_move_whatever_the_size(is_live: bool) -> None:
     """A live interpreter names neither the model's inputs nor its outputs."""
-    net = Net(dtype=DType.INT8)
-    x = net.builder.input("x", (1, 20, 40, 37), DType.INT8, SAME)
-    y = net.depthwise(transpose(net.builder, x, (0, 2, 3, 1)))
-    graph = read_graph(net.model(transpose(net.builder, y, CHANNELS_FIRST)))
+    net = Views(dtype=DType.INT8)
+    x = net.input("x", (1, 20, 40, 37), DType.INT8, SAME)
+    y = net.depthwise(net.transpose(x, (0, 2, 3, 1)))
+    graph = read_graph(net.build(net.transpose(y, CHANNELS_FIRST)))
     if is_live:
         graph = replace(graph, inputs=(), outputs=())
     supported, rejections = select_nodes(graph)
@@ -155,14 +153,14 @@ def test_the_first_and_the_last_node_may_move_whatever_the_size(is_live: bool) -
 
 def test_values_and_places_change_at_once() -> None:
     """float32 at both edges, channels first."""
-    net = Net()
-    x = net.builder.input("x", (1, 6, 9, 5), DType.FLOAT32, None)
-    y = function(net.builder, "QUANTIZE", (x,), SAME, dtype=DType.INT8)
-    y = net.depthwise(transpose(net.builder, y, (0, 2, 3, 1)))
+    net = Views()
+    x = net.input("x", (1, 6, 9, 5), DType.FLOAT32, None)
+    y = net.function("QUANTIZE", (x,), SAME, dtype=DType.INT8)
+    y = net.depthwise(net.transpose(y, (0, 2, 3, 1)))
     y = flat_head(net, y)
-    real = net.builder.tensor("real", net.builder.spec(y).shape, DType.FLOAT32, None)
-    net.builder.operator("DEQUANTIZE", (y,), (real,))
-    graph_of_floats_is_equal(net.model(real))
+    real = net.tensor("real", net.spec(y).shape, DType.FLOAT32, None)
+    net.operator("DEQUANTIZE", (y,), (real,))
+    graph_of_floats_is_equal(net.build(real))
 
 
 def graph_of_floats_is_equal(model: bytes) -> None:
@@ -177,17 +175,17 @@ def graph_of_floats_is_equal(model: bytes) -> None:
 def test_random_chains_at_the_end(data: st.DataObject) -> None:
     """Any transposes and reshapes of maps around 8, 16 and 32 pixels and channels."""
     sizes = st.sampled_from((1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 33))
-    net = Net(data.draw(sizes), data.draw(sizes), data.draw(sizes), dtype=data.draw(TYPED))
-    y = net.depthwise(net.input())
+    net = Views(data.draw(sizes), data.draw(sizes), data.draw(sizes), dtype=data.draw(TYPED))
+    y = net.depthwise(net.map())
     for _ in range(data.draw(st.integers(1, 3))):
-        shape = net.builder.spec(y).shape
+        shape = net.spec(y).shape
         if data.draw(st.booleans()):
-            y = transpose(net.builder, y, (0, *data.draw(st.permutations((1, 2, 3)))))
+            y = net.transpose(y, (0, *data.draw(st.permutations((1, 2, 3)))))
         else:
             divisors = [n for n in range(1, 50) if math.prod(shape) % n == 0]
             inner = data.draw(st.sampled_from(divisors))
-            y = reshape(net.builder, y, (1, 1, math.prod(shape) // inner, inner))
-    model = net.model(y)
+            y = net.reshape(y, (1, 1, math.prod(shape) // inner, inner))
+    model = net.build(y)
     check_equal(model)
 
 
@@ -205,20 +203,20 @@ def check_equal(model: bytes) -> None:
 @pytest.mark.parametrize("classes", [3, 16, 80])
 def test_heads_that_are_joined_and_cut_again(classes: int) -> None:
     """As YOLOv8's: 4 x 16 numbers of the edges and classes are one tensor, then two."""
-    net = Net()
+    net = Views()
     lists, rows = [], 0
     for h, w in ((6, 5), (3, 2)):
-        x = net.builder.input(net.name(), (1, h, w, 9), DType.INT8, SAME)
+        x = net.input("x", (1, h, w, 9), DType.INT8, SAME)
         both = net.join(net.conv(x, 64), net.conv(x, classes))
         lists.append(flat_head(net, both))
         rows += h * w
     joined = net.join(*lists, axis=2)
-    edges = net.slice(joined, (0, 0, 0), (1, 64, rows), strided=True)
-    edges = reshape(net.builder, edges, (1, 4, 16, rows))
-    edges = transpose(net.builder, edges, (0, 1, 3, 2))
-    scores = net.slice(joined, (0, 64, 0), (1, classes, rows))
-    scores = function(net.builder, "LOGISTIC", (scores,), SIGMOID[DType.INT8])
-    result = check(net.model(edges, scores))
+    edges = net.slice_of(joined, (0, 0, 0), (1, 64, rows), strided=True)
+    edges = net.reshape(edges, (1, 4, 16, rows))
+    edges = net.transpose(edges, (0, 1, 3, 2))
+    scores = net.slice_of(joined, (0, 64, 0), (1, classes, rows))
+    scores = net.function("LOGISTIC", (scores,), SIGMOID[DType.INT8])
+    result = check(net.build(edges, scores))
     assert moves(result) == []
     assert len(spreads(result)) == 2 * 4 + 2
 
@@ -226,10 +224,10 @@ def test_heads_that_are_joined_and_cut_again(classes: int) -> None:
 @pytest.mark.parametrize("axis", [1, 2, 3])
 def test_parts_that_outputs_share(axis: int) -> None:
     """A part that a layer reads, too, stays where it is."""
-    net = Net(4, 6, 32)
-    left, right = net.split(net.depthwise(net.input()), 2, axis)
+    net = Views(4, 6, 32)
+    left, right = net.split(net.depthwise(net.map()), 2, axis)
     y = flat_head(net, left)
-    check(net.model(y, right, net.depthwise(right)))
+    check(net.build(y, right, net.depthwise(right)))
 
 
 @settings(max_examples=200, deadline=None)
@@ -288,6 +286,6 @@ def test_boxes_have_all_pixels() -> None:
 
 def test_a_split_that_a_layer_reads_from_ends_the_way_back() -> None:
     """One part goes to the host, the other to a layer: the node is needed."""
-    net = Net(4, 6, 32)
-    left, right = net.split(net.depthwise(net.input()), 2, 2)
-    check(net.model(flat_head(net, left), net.depthwise(right)))
+    net = Views(4, 6, 32)
+    left, right = net.split(net.depthwise(net.map()), 2, 2)
+    check(net.build(flat_head(net, left), net.depthwise(right)))

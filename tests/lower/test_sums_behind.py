@@ -12,9 +12,8 @@ import pytest
 from delegate.chip.chips import chip_named
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Quantization
-from rk3588_conformance.builder import layers, moves
+from rk3588_conformance.builder import Net, layers
 from rk3588_conformance.builder.layers import Arithmetic
-from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.loops import for_each
 from tests.lower import fusion_graphs as f
 
@@ -22,15 +21,14 @@ Shape = Sequence[int]
 
 
 def add(
-    builder: ModelBuilder,
+    builder: Net,
     operands: tuple[int, int],
     scale: float,
     zero_point: int = -3,
     activation: Activation = Activation.NONE,
 ) -> int:
     kind = builder.spec(operands[0]).dtype
-    return layers.add(
-        builder, *operands, output_scale=scale, output_zero_point=f.middle(kind, zero_point),
+    return builder.add(*operands, output_scale=scale, output_zero_point=f.middle(kind, zero_point),
         activation=activation,
     )  # fmt: skip
 
@@ -48,10 +46,9 @@ def model_of(
     """A convolution and its sum with an input; without ``scales``, of input and sum, alone."""
     n, h, w, _, oc, kh, kw = shape
     builder, x = f.start(dtype, shape[:4])
+    builder.rng = np.random.default_rng(shape)
     other = None if scales is None else f.more(builder, dtype, (n, h, w, oc), scales[0], "other")
-    y = layers.conv(
-        builder, np.random.default_rng([*shape]), x, oc, layers.Window(kh, kw), arithmetic=given
-    )
+    y = builder.conv(x, oc, layers.Window(kh, kw), arithmetic=given)
     if scales is not None and other is not None:
         operands = (other, y) if is_second else (y, other)
         y = add(builder, operands, scales[1], zero_point, activation)
@@ -61,7 +58,7 @@ def model_of(
 def sums_of(given: Arithmetic, dtype: DType, scales: tuple[float, float], **sum_: object):
     """[k, other]: the reference kernels' sums of all pairs of values."""
     assert given.output_scale is not None
-    builder = ModelBuilder("sums")
+    builder = Net("sums")
     own = Quantization((given.output_scale,), (given.output_zero_point,))
     k = builder.input("k", (1, 256, 256, 1), dtype, own)
     other = f.more(builder, dtype, (1, 256, 256, 1), scales[0], "other")
@@ -185,17 +182,16 @@ def test_what_is_no_part_of_a_task() -> None:
     # A result that others read exists.
     builder, x = f.start(DType.INT8, shape[:4])
     other = f.more(builder, DType.INT8, shape[:4], 0.06, "other")
-    rng = np.random.default_rng(1)
-    y = layers.conv(builder, rng, x, 24, layers.Window(3, 3), arithmetic=given)
+    y = builder.conv(x, 24, layers.Window(3, 3), arithmetic=given)
     apart(builder.build(y, add(builder, (y, other), 0.1)))
     # Nobody has run one behind a depthwise convolution: readers of surfaces go wrong there.
     builder, x = f.start(DType.INT8, shape[:4])
     other = f.more(builder, DType.INT8, shape[:4], 0.06, "other")
-    y = layers.depthwise(builder, rng, x, layers.Window(3, 3), arithmetic=given)
+    y = builder.depthwise(x, layers.Window(3, 3), arithmetic=given)
     apart(builder.build(add(builder, (y, other), 0.1)))
     # A value with itself is a function.
     builder, x = f.start(DType.INT8, shape[:4])
-    y = layers.conv(builder, rng, x, 24, layers.Window(3, 3), arithmetic=given)
+    y = builder.conv(x, 24, layers.Window(3, 3), arithmetic=given)
     for layer in f.joined(compile_model(builder.build(add(builder, (y, y), 0.1)), f.AUTO)):
         assert all(task.ew is None for task in layer.tasks)
     # The other chip adds in tasks of its own.
@@ -207,9 +203,8 @@ def test_chains_of_residual_blocks(channels: int) -> None:
     """Each sum is the next one's operand; images of two, tiles of several rows."""
     given = f.arithmetic(DType.INT8, 0.06)
     builder, x = f.start(DType.INT8, (2, 37, 23, channels))
-    rng = np.random.default_rng(channels)
     for _ in range(3):
-        y = layers.conv(builder, rng, x, channels, layers.Window(1, 1), arithmetic=given)
+        y = builder.conv(x, channels, layers.Window(1, 1), arithmetic=given)
         x = add(builder, (x, y), 0.09)
     model = builder.build(x)
     arrays = f.inputs_of(model)
@@ -227,10 +222,7 @@ def test_both_operands_are_convolutions() -> None:
     """One joins: the one whose result is made last, here the second."""
     given = f.arithmetic(DType.INT8)
     builder, x = f.start(DType.INT8, (1, 9, 11, 40))
-    rng = np.random.default_rng(5)
-    first, second = (
-        layers.conv(builder, rng, x, 40, layers.Window(1, 1), arithmetic=given) for _ in range(2)
-    )
+    first, second = (builder.conv(x, 40, layers.Window(1, 1), arithmetic=given) for _ in range(2))
     model = builder.build(add(builder, (first, second), 0.1))
     result, ours = f.run(model, f.AUTO, f.inputs_of(model))
     (layer,) = f.joined(result)
@@ -246,14 +238,12 @@ def test_sums_and_summands_beside_other_parts_of_a_concatenation(
 ) -> None:
     given = f.arithmetic(DType.INT8)
     builder, x = f.start(DType.INT8, (1, 7, 5, channels))
-    rng = np.random.default_rng(channels)
     one, two = (
-        layers.conv(builder, rng, x, channels, layers.Window(side, side), arithmetic=given)
-        for side in (1, 3)
+        builder.conv(x, channels, layers.Window(side, side), arithmetic=given) for side in (1, 3)
     )
     total = add(builder, (one, two), 0.06, 5)
     parts = (one, total) if is_turned else (total, one)
-    model = builder.build(moves.concatenation(builder, parts, axis=3))
+    model = builder.build(builder.concatenation(parts, axis=3))
     arrays = f.inputs_of(model)
     result, ours = f.run(model, f.AUTO, arrays)
     assert len(f.joined(result)) == 1

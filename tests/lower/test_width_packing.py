@@ -14,10 +14,8 @@ from delegate.ops.mul import MulOptions
 from delegate.options import Options
 from delegate.partition.width_packing import pack_width
 from delegate.partition.workload import workload_of
-from rk3588_conformance.builder import ModelBuilder
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv
-from rk3588_conformance.builder.moves import pad
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.random_layers import Numbers
 from tests.lower.reference import differences, whole_graph
 
@@ -46,21 +44,21 @@ def two_convolutions(
     per_channel: bool = True,
 ) -> bytes:
     """One behind the other, perhaps with SiLU and PAD in between."""
-    b = ModelBuilder("pairs")
+    b = Net("pairs", rng)
     x = b.input("x", shape, dtype, SAME)
     is_per_channel = per_channel and dtype is DType.INT8
     numbers = Numbers(output=SAME, per_channel=is_per_channel)
-    y = conv(b, rng, x, kernels[0], first, numbers, name="first")
+    y = b.conv(x, kernels[0], first, numbers, name="first")
     if is_seen:
         b.output(y)
     if has_silu:
-        gate = function(b, "LOGISTIC", (y,), SIGMOID[dtype])
+        gate = b.function("LOGISTIC", (y,), SIGMOID[dtype])
         product = b.tensor("product", b.spec(y).shape, dtype, SAME)
         b.operator("MUL", (y, gate), (product,), MulOptions())
         y = product
     if pads is not None:
-        y = pad(b, y, ((0, 0), *pads, (0, 0)), name="padded")
-    return b.build(conv(b, rng, y, kernels[1], second, numbers, name="second"))
+        y = b.pad(y, ((0, 0), *pads, (0, 0)), name="padded")
+    return b.build(b.conv(y, kernels[1], second, numbers, name="second"))
 
 
 def is_paired(model: bytes) -> bool:

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from delegate.model.graph import DType, Quantization
-from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
-from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.builder.options import BuiltinOptions
 from rk3588_conformance.builder.ranges import random_quantization
 
@@ -25,13 +23,12 @@ def conv_conv_add_model(
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
 ) -> bytes:
     """Two equal CONV_2D on one input, then ADD."""
-    builder = ModelBuilder("conv_conv_add")
+    builder = Net("conv_conv_add", rng)
     x = builder.input("input", (1, h, w, ic), dtype, random_quantization(rng, dtype))
     pair = (
-        layers.conv(builder, rng, x, oc, Window(kh, kw), arithmetic, name=name)
-        for name in ("first", "second")
+        builder.conv(x, oc, Window(kh, kw), arithmetic, name=name) for name in ("first", "second")
     )
-    return builder.build(layers.add(builder, *pair))
+    return builder.build(builder.add(*pair))
 
 
 def function_model(
@@ -42,6 +39,6 @@ def function_model(
     shape: Sequence[int] = (1, 1, 1, 256),
 ) -> bytes:
     """One operator with one operand."""
-    builder = ModelBuilder(op.lower())
+    builder = Net(op.lower())
     x = builder.input("input", shape, *source)
-    return builder.build(function(builder, op, (x,), target[1], options, target[0]))
+    return builder.build(builder.function(op, (x,), target[1], options, target[0]))

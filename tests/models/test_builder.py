@@ -8,7 +8,7 @@ import pytest
 from delegate.model.graph import Activation, DType, Padding
 from rk3588_conformance.builder import (
     Arithmetic,
-    ModelBuilder,
+    Net,
     add_model,
     conv_model,
     depthwise_model,
@@ -110,7 +110,7 @@ def test_conv_output_equals_a_direct_sum() -> None:
 
 
 def test_custom_operator_and_second_subgraph_keep_the_file_loadable() -> None:
-    b = ModelBuilder("custom")
+    b = Net("custom")
     x = b.input("x", (1, 4), DType.FLOAT32)
     y = b.tensor("y", (1, 4), DType.FLOAT32)
     b.operator("CUSTOM:Nothing_Known", (x,), (y,), custom_options=b"\x01\x02")

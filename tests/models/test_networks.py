@@ -51,9 +51,7 @@ def test_channels_are_scaled_as_published() -> None:
 def test_yolo_like_has_grids_that_detect_reads(tmp_path: Path) -> None:
     path = written(tmp_path, yolo_like(np.random.default_rng(0), 96, 160, width=0.25, classes=5))
     _, outputs = model_details(path)
-    assert [tuple(o["shape"]) for o in outputs] == [
-        (1, 12, 20, 30), (1, 6, 10, 30), (1, 3, 5, 30),
-    ]  # fmt: skip
+    assert [tuple(o["shape"]) for o in outputs] == [(1, 12, 20, 30), (1, 6, 10, 30), (1, 3, 5, 30)]
     tensors = [OutputTensor.from_details(output) for output in outputs]
     head = recognise(read_graph(path), tensors, 96, 160, Hints("yolov5-grids", 5))
     assert head.name == "yolov5-grids"

@@ -16,7 +16,7 @@ import pytest
 import delegate
 import rk3588_conformance.builder.layers as layers
 from delegate.model.graph import DType, Graph, Partition
-from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.ranges import random_quantization
 from tests.native.program_builder import INPUT, INT8, OUTPUT, UINT8, Binding, ProgramSpec, nhwc
 
@@ -114,9 +114,9 @@ def compiler(monkeypatch) -> FakeCompiler:
 def model() -> bytes:
     """conv 3x3 -> depthwise 3x3 -> conv 1x1, uint8, H != W."""
     rng = np.random.default_rng(1)
-    builder = ModelBuilder("three layers")
+    builder = Net("three layers", rng)
     quantization = random_quantization(rng, DType.UINT8, None, None)
     x = builder.input("x", (1, 7, 5, 3), DType.UINT8, quantization)
-    x = layers.conv(builder, rng, x, 19, layers.Window(3, 3))
-    x = layers.depthwise(builder, rng, x, layers.Window(3, 3))
-    return builder.build(layers.conv(builder, rng, x, 5, layers.Window(1, 1)))
+    x = builder.conv(x, 19, layers.Window(3, 3))
+    x = builder.depthwise(x, layers.Window(3, 3))
+    return builder.build(builder.conv(x, 5, layers.Window(1, 1)))

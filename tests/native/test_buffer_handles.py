@@ -13,7 +13,7 @@ import delegate
 import rk3588_conformance.builder.layers as layers
 from delegate.errors import DelegateError, UsageError
 from delegate.model.graph import DType
-from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.ranges import random_quantization
 from rk3588_conformance.builder.single_op import conv_model, fully_connected_model
 from tests.shared_tensors import Host, Shared, take_turns, taken_in_place
@@ -173,10 +173,10 @@ def test_a_number_that_becomes_another_file_is_looked_at_again(load):
 def test_nodes_on_the_cpu_see_no_old_values(load):
     """ADD reads the input beside the convolution: it would read the tensor's own memory."""
     rng = np.random.default_rng(9)
-    builder = ModelBuilder("shared input")
+    builder = Net("shared input", rng)
     x = builder.input("input", (1, 7, 5, 16), DType.INT8, random_quantization(rng, DType.INT8))
-    first = layers.conv(builder, rng, x, 16, layers.Window(3, 3))
-    host = load(builder.build(layers.add(builder, x, first)), deny_ops="ADD")
+    first = builder.conv(x, 16, layers.Window(3, 3))
+    host = load(builder.build(builder.add(x, first)), deny_ops="ADD")
     source = Shared(mmap.PAGESIZE)
     host.give(host.input, source)
     with pytest.raises(RuntimeError, match="a node on the CPU uses it"):

@@ -4,18 +4,17 @@ import numpy as np
 
 from delegate.host.delegation import collect_delegations
 from delegate.model.graph import DType, Quantization
-from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from tests.inferences import drawn_int8, interpreter_of, invoke
 
 SHAPE = (1, 7, 3, 48)
 
 
 def two_slices() -> bytes:
-    builder = ModelBuilder()
+    builder = Net()
     quantization = Quantization((0.5,), (3,))
     x = builder.input("x", SHAPE, DType.INT8, quantization, shape_signature=(-1, *SHAPE[1:]))
-    y = layers.add(builder, x, x, output_scale=0.5, output_zero_point=3)
+    y = builder.add(x, x, output_scale=0.5, output_zero_point=3)
     for rows in (5, 2):
         begin = builder.constant("begin", np.array([0, 1, 0, 0], np.int32))
         size = builder.constant("size", np.array([-1, rows, 3, 48], np.int32))

@@ -14,8 +14,7 @@ from delegate.model.flatbuffer_tables import write_file
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, conv_model
-from rk3588_conformance.builder.moves import concatenation
+from rk3588_conformance.builder import Net, conv_model
 from rk3588_conformance.builder.ranges import random_quantization
 from rk3588_conformance.cut_model import parse
 from tests.inferences import interpreter_of
@@ -66,11 +65,11 @@ def test_a_resized_batch_is_compiled_again():
 def sliced_model() -> bytes:
     """conv -> SLICE -> conv -> SLICE -> conv: slices that tell their shapes only while they run."""
     rng = np.random.default_rng(8)
-    builder = ModelBuilder("slices")
+    builder = Net("slices", rng)
     quantization = random_quantization(rng, DType.INT8, None, None)
     x = builder.input("x", (1, 6, 40, 5), DType.INT8, quantization, shape_signature=(-1, 6, 40, 5))
     for begin, size in (((0, 0, 33, 0), (-1, 6, 4, 32)), ((0, 0, 0, 16), (-1, 6, 4, 16))):
-        x = layers.conv(builder, rng, x, 32, layers.Window(3, 3))
+        x = builder.conv(x, 32, layers.Window(3, 3))
         spec = builder.spec(x)
         y = builder.tensor(
             f"slice{x}", (1, *size[1:]), spec.dtype, spec.quantization, shape_signature=size
@@ -78,7 +77,7 @@ def sliced_model() -> bytes:
         numbers = (builder.constant(f"n{x}_{v}", np.array(v, np.int32)) for v in (begin, size))
         builder.operator("SLICE", (x, *numbers), (y,), None, version=2)
         x = y
-    return builder.build(layers.conv(builder, rng, x, 9, layers.Window(1, 1)))
+    return builder.build(builder.conv(x, 9, layers.Window(1, 1)))
 
 
 def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late():
@@ -96,17 +95,17 @@ def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late():
 @pytest.mark.parametrize("channels", [16, 17, 48, 64])
 def test_a_value_per_channel_that_lies_in_a_larger_tensor(channels):
     """Its surfaces are then apart, which the reader of such operands does not know."""
-    builder = ModelBuilder("parts")
+    builder = Net("parts")
     quantization = Quantization((0.5,), (3,))
     image, channel = (
         builder.input(name, (1, h, 1, channels), DType.INT8, quantization)
         for name, h in (("image", 5), ("channel", 1))
     )
     scale = {"output_scale": 0.5, "output_zero_point": 3}
-    total = layers.add(builder, image, channel, **scale)
-    parts = (layers.add(builder, image, image, **scale, name="twice"), channel, total)
-    joined = concatenation(builder, parts, 1, "joined")
-    model = builder.build(layers.add(builder, joined, joined, **scale, name="last"))
+    total = builder.add(image, channel, **scale)
+    parts = (builder.add(image, image, **scale, name="twice"), channel, total)
+    joined = builder.concatenation(parts, 1, "joined")
+    model = builder.build(builder.add(joined, joined, **scale, name="last"))
     before = _native.submit_count()
     result = run(simulated(model), 5)
     assert _native.submit_count() > before
@@ -114,11 +113,11 @@ def test_a_value_per_channel_that_lies_in_a_larger_tensor(channels):
 
 
 def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says():
-    builder = ModelBuilder("dense")
+    builder = Net("dense")
     rng = np.random.default_rng(4)
     quantization = random_quantization(rng, DType.INT8, None, None)
     x = builder.input("x", (2, 1, 1, 24), DType.INT8, quantization)
-    y = layers.fully_connected(builder, rng, x, outputs=7)
+    y = builder.fully_connected(x, outputs=7)
     root = parse(builder.build(y))
     (graph,) = root.children(ModelSlot.SUBGRAPHS)
     graph.children(SubGraphSlot.TENSORS)[y].set_integers(TensorSlot.SHAPE, (2, 1, 1, 7))

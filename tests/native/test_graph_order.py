@@ -7,7 +7,7 @@ import pytest
 
 from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from tests.processes import python
 
 SHAPE = (1, 4, 4, 16)
@@ -52,7 +52,7 @@ if sys.argv[3] == "defined":
 
 
 def model(nodes: tuple[tuple[tuple[int, int], int], ...]) -> bytes:
-    builder = ModelBuilder()
+    builder = Net()
     quantization = Quantization((0.1,), (0,))
     builder.input("x", SHAPE, DType.INT8, quantization)
     for number in range(1, 1 + max(target for _, target in nodes)):
@@ -84,7 +84,7 @@ def test_a_compiled_operator_out_of_order_is_refused() -> None:
     from delegate.options import Options
     from rk3588_conformance.cut_model import parse
 
-    builder = ModelBuilder()
+    builder = Net()
     quantization = Quantization((0.1,), (0,))
     x = builder.input("x", SHAPE, DType.INT8, quantization)
     y, z, w = (builder.tensor(name, SHAPE, DType.INT8, quantization) for name in "yzw")

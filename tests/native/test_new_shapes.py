@@ -6,7 +6,7 @@ import pytest
 import rk3588_conformance.builder.layers as layers
 from delegate import _native
 from delegate.model.graph import DType
-from rk3588_conformance.builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.ranges import random_quantization
 from tests.native.inference import invoke
 
@@ -98,11 +98,11 @@ def test_a_shape_that_neither_takes_is_an_error(runtime, load, compiler, model):
 def test_many_nodes_on_the_cpu_add_their_own_tensors(runtime, load, compiler, resolver):
     """Kernels hold pointers to tensors while they add some: the array must not move then."""
     rng = np.random.default_rng(7)
-    builder = ModelBuilder("long")
+    builder = Net("long", rng)
     quantization = random_quantization(rng, DType.UINT8, None, None)
     x = builder.input("x", (1, 4, 5, 3), DType.UINT8, quantization)
     for _ in range(120):
-        x = layers.conv(builder, rng, x, 3, layers.Window(3, 3))
+        x = builder.conv(x, 3, layers.Window(3, 3))
     model = builder.build(x)
     values = rng.integers(0, 256, (9, 6, 3, 3)).astype(np.uint8)
     arguments = kernels(runtime, resolver)

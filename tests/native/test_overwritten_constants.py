@@ -10,26 +10,25 @@ from delegate.host.delegation import collect_delegations
 from delegate.model.graph import DType, Quantization
 from delegate.ops.conv_2d import ConvOptions
 from delegate.partition.rules import PARTITION_COMPILES
-from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net, layers
 from tests.inferences import interpreter_of
 
 SHAPE = (2, 3, 5, 24)
 
 
-def addition() -> tuple[ModelBuilder, int]:
-    builder = ModelBuilder()
+def addition() -> tuple[Net, int]:
+    builder = Net()
     quantization = Quantization((0.5,), (3,))
     x = builder.input("x", SHAPE, DType.INT8, quantization)
     constant = builder.constant("c", np.full(SHAPE, 3, np.int8), quantization)
-    builder.output(layers.add(builder, x, constant))
+    builder.output(builder.add(x, constant))
     return builder, constant
 
 
-def convolution() -> tuple[ModelBuilder, int]:
-    builder = ModelBuilder()
+def convolution() -> tuple[Net, int]:
+    builder = Net()
     x = builder.input("x", SHAPE, DType.INT8, Quantization((0.5,), (3,)))
-    builder.output(layers.conv(builder, np.random.default_rng(0), x, 19, layers.Window(3, 3)))
+    builder.output(builder.conv(x, 19, layers.Window(3, 3)))
     return builder, x + 1  # the weights
 
 
@@ -91,7 +90,7 @@ def test_constants_that_do_not_compile_are_an_error_until_they_are_set_back(monk
 def test_weights_of_the_first_inference_are_kept_where_the_runtime_keeps_them() -> None:
     """Its DEQUANTIZE of a constant runs once: what a host sets later changes nothing."""
     rng = np.random.default_rng(2)
-    builder = ModelBuilder()
+    builder = Net()
     x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
     half = builder.constant("half", rng.normal(size=(24, 1, 1, 8)).astype(np.float16))
     weights = builder.tensor("weights", (24, 1, 1, 8), DType.FLOAT32)

@@ -11,7 +11,7 @@ from delegate.errors import ModelError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
-from rk3588_conformance.builder import ModelBuilder, layers
+from rk3588_conformance.builder import Net, layers
 from tests.loops import for_each
 
 NAME_SLOT = 4 + 2 * 3
@@ -28,9 +28,9 @@ def with_name_offset(content: bytes, offset: int) -> bytes:
 
 @for_each("offset", [1 << 24, 1 << 28, 0x7FFF_FFF0])
 def test_a_model_with_a_wild_name_runs_on_the_npu(offset: int) -> None:
-    builder = ModelBuilder()
+    builder = Net()
     x = builder.input("x", (1, 5, 3, 19), DType.INT8, Quantization((0.5,), (3,)))
-    y = layers.conv(builder, np.random.default_rng(0), x, 21, layers.Window(3, 3))
+    y = builder.conv(x, 21, layers.Window(3, 3))
     builder.output(y)
     runtime = find_runtime()
     try:

@@ -14,7 +14,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.perf import TaskWork, Work, duration, hull
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder, conv_model
+from rk3588_conformance.builder import Net, conv_model
 from tests.loops import for_each
 from tests.shared_folder import MODELS, needs_models
 
@@ -101,7 +101,7 @@ def test_work_is_that_of_the_tasks() -> None:
         compiled.estimate.npu_cycles, 0,
     )  # fmt: skip
     assert cycles > 0
-    b = ModelBuilder()
+    b = Net()
     scaling = Quantization((0.05,), (-3,))
     x, y = (b.input(name, (1, 5, 7, 24), DType.INT8, scaling) for name in "xy")
     z = b.result("ADD", (x, y), "z", (1, 5, 7, 24), scaling, dtype=DType.INT8)

@@ -8,7 +8,7 @@ from delegate.compile.compiler import CompileResult, compile_model
 from delegate.model.graph import Activation, DType
 from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 
 SIMULATED = {"device": "simulator", "float": "fp16"}
 
@@ -19,7 +19,7 @@ def conv_model(
     shape=(1, 5, 6, 24),
     reduced_precision: bytes = b"",
 ) -> bytes:
-    builder = ModelBuilder("half")
+    builder = Net("half")
     if reduced_precision:
         builder.metadata("reduced_precision_support", reduced_precision)
     x = builder.input("x", shape, DType.FLOAT32)

@@ -13,9 +13,7 @@ from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
 from delegate.partition.aliases import smallest_partition
-from rk3588_conformance.builder import layers, options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net, layers, options
 from tests.loops import for_each
 from tests.ops.function_oracle import RANGES, all_values, kernel_results, simulated, values
 
@@ -27,37 +25,37 @@ def zero(dtype: DType) -> int:
     return RANGES[dtype][0] + 128
 
 
-def start(dtype: DType, shape: tuple[int, ...] = SHAPES[0]) -> tuple[ModelBuilder, int]:
-    builder = ModelBuilder("chain")
+def start(dtype: DType, shape: tuple[int, ...] = SHAPES[0]) -> tuple[Net, int]:
+    builder = Net("chain")
     quantization = Quantization((0.05,), (zero(dtype) - 7,))
     return builder, builder.input("input", shape, dtype, quantization)
 
 
-def convolved(builder: ModelBuilder, x: int, channels: int = 24) -> int:
-    return layers.conv(builder, np.random.default_rng(3), x, channels, layers.Window(1, 1))
+def convolved(builder: Net, x: int, channels: int = 24) -> int:
+    return builder.conv(x, channels, layers.Window(1, 1))
 
 
-def scaled(builder: ModelBuilder, x: int, factor: float = 1.0, shift: int = 0) -> Quantization:
+def scaled(builder: Net, x: int, factor: float = 1.0, shift: int = 0) -> Quantization:
     found = builder.spec(x).quantization
     assert found is not None
     low, high = RANGES[builder.spec(x).dtype]
     return Quantization((found.scale * factor,), (min(max(found.zero_point + shift, low), high),))
 
 
-def logistic(builder: ModelBuilder, x: int) -> int:
+def logistic(builder: Net, x: int) -> int:
     low = RANGES[builder.spec(x).dtype][0]
-    return function(builder, "LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
+    return builder.function("LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
 
 
-def product(builder: ModelBuilder, a: int, b: int, activation: Activation = Activation.NONE) -> int:
-    return function(builder, "MUL", (a, b), scaled(builder, a, 0.9, 4), MulOptions(activation))
+def product(builder: Net, a: int, b: int, activation: Activation = Activation.NONE) -> int:
+    return builder.function("MUL", (a, b), scaled(builder, a, 0.9, 4), MulOptions(activation))
 
 
-def silu(builder: ModelBuilder, x: int) -> int:
+def silu(builder: Net, x: int) -> int:
     return product(builder, x, logistic(builder, x))
 
 
-def constant(builder: ModelBuilder, dtype: DType, value: int, scale: float) -> int:
+def constant(builder: Net, dtype: DType, value: int, scale: float) -> int:
     kind = np.int8 if dtype is DType.INT8 else np.uint8
     values = np.array([value + zero(dtype)], kind)
     return builder.constant("constant", values, Quantization((scale,), (zero(dtype),)))
@@ -88,10 +86,10 @@ def test_silu_is_one_table(dtype: DType, shape: tuple[int, ...]) -> None:
 def test_hard_swish_of_four_nodes_is_one_table(dtype: DType) -> None:
     builder, x = start(dtype)
     three = constant(builder, dtype, 100, 0.03)
-    shifted = function(builder, "ADD", (x, three), scaled(builder, x, 1.1, -60), AddOptions())
-    relu6 = function(builder, "RELU6", (shifted,), scaled(builder, x, 0.8, -60))
+    shifted = builder.function("ADD", (x, three), scaled(builder, x, 1.1, -60), AddOptions())
+    relu6 = builder.function("RELU6", (shifted,), scaled(builder, x, 0.8, -60))
     sixth = constant(builder, dtype, 85, 1 / 510)
-    part = function(builder, "MUL", (relu6, sixth), scaled(builder, x, 0.2), MulOptions())
+    part = builder.function("MUL", (relu6, sixth), scaled(builder, x, 0.2), MulOptions())
     builder.output(product(builder, x, part, Activation.RELU6))
     assert table_layers(run(builder.build())) == [(0, 1, 2, 3)]
 
@@ -103,7 +101,7 @@ def test_additions_of_one_value_are_equal_for_all_its_values(dtype: DType, other
     rng = np.random.default_rng(7)
     low, high = RANGES[dtype]
     for _ in range(40):
-        builder = ModelBuilder("addition")
+        builder = Net("addition")
         scales = np.exp(rng.uniform(-6, 1, 2)).tolist()
         zeros = rng.integers(low, high + 1, 3).tolist()
         kind = np.int8 if dtype is DType.INT8 else np.uint8
@@ -119,8 +117,7 @@ def test_additions_of_one_value_are_equal_for_all_its_values(dtype: DType, other
         output_scale = max(abs(total), min(scales)) / (int(rng.integers(1, 128)) + 0.5)
         pair = (a, b) if rng.random() < 0.5 else (b, a)
         activation = list(Activation)[int(rng.integers(3))]
-        y = layers.add(
-            builder, *pair, activation=activation, output_scale=output_scale,
+        y = builder.add(*pair, activation=activation, output_scale=output_scale,
             output_zero_point=zeros[2],
         )  # fmt: skip
         model = builder.build(y)
@@ -139,7 +136,7 @@ def test_differences_and_prelu_of_constants(dtype: DType, swapped: bool) -> None
     y = builder.tensor("difference", spec.shape, dtype, scaled(builder, x, 1.3, 9))
     builder.operator("SUB", operands, (y,), SubOptions())
     slope = constant(builder, dtype, -77, 0.004)
-    builder.output(function(builder, "PRELU", (y, slope), scaled(builder, y, 1.2, -5)))
+    builder.output(builder.function("PRELU", (y, slope), scaled(builder, y, 1.2, -5)))
     assert table_layers(run(builder.build())) == [(0, 1)]
 
 
@@ -148,32 +145,32 @@ def test_values_that_others_read_exist() -> None:
     builder, x = start(DType.INT8)
     gate = logistic(builder, x)
     y = product(builder, x, gate)
-    builder.output(layers.add(builder, convolved(builder, gate), y))
+    builder.output(builder.add(convolved(builder, gate), y))
     assert table_layers(run(builder.build())) == [(0,), (0, 1)]
 
 
 def test_a_function_of_a_needed_value_starts_there() -> None:
     builder, x = start(DType.INT8)
-    relu = function(builder, "RELU", (x,), scaled(builder, x))
-    tanh = function(builder, "TANH", (relu,), Quantization((1 / 128,), (0,)))
-    builder.output(layers.add(builder, convolved(builder, relu), tanh))
+    relu = builder.function("RELU", (x,), scaled(builder, x))
+    tanh = builder.function("TANH", (relu,), Quantization((1 / 128,), (0,)))
+    builder.output(builder.add(convolved(builder, relu), tanh))
     assert table_layers(run(builder.build())) == [(0,), (1,)]
 
 
 def test_additions_of_two_values_stay_additions() -> None:
     builder, x = start(DType.INT8)
-    relu = function(builder, "RELU", (x,), scaled(builder, x))
-    result = run(builder.build(layers.add(builder, relu, convolved(builder, x))))
+    relu = builder.function("RELU", (x,), scaled(builder, x))
+    result = run(builder.build(builder.add(relu, convolved(builder, x))))
     assert table_layers(result) == [(0,)]
     assert len(result.partitions[0].layers) == 3
 
 
 def test_constants_of_many_values_make_no_function() -> None:
     builder, x = start(DType.INT8)
-    relu = function(builder, "RELU", (x,), scaled(builder, x))
+    relu = builder.function("RELU", (x,), scaled(builder, x))
     many = builder.constant("many", np.arange(24, dtype=np.int8), Quantization((0.02,), (0,)))
-    y = layers.add(builder, relu, many)
-    builder.output(function(builder, "RELU6", (y,), scaled(builder, y)))
+    y = builder.add(relu, many)
+    builder.output(builder.function("RELU6", (y,), scaled(builder, y)))
     assert table_layers(run(builder.build())) == [(0,), (2,)]
 
 
@@ -222,7 +219,7 @@ def test_four_functions_share_a_load(count: int) -> None:
     for number in range(count):
         slope = options.of(LeakyReluOptions((number + 1) / 16))
         x = convolved(builder, x)
-        x = function(builder, "LEAKY_RELU", (x,), scaled(builder, x), slope)
+        x = builder.function("LEAKY_RELU", (x,), scaled(builder, x), slope)
     result = run(builder.build(convolved(builder, x)))
     loads = -(-count // 4)
     assert result.partitions[0].tasks == 2 * count + 1 + loads
@@ -233,7 +230,7 @@ def test_the_same_function_is_loaded_once() -> None:
     quantization = scaled(builder, x)
     y = x
     for _ in range(6):
-        y = function(builder, "RELU", (y,), quantization)
+        y = builder.function("RELU", (y,), quantization)
         z = convolved(builder, y)
         builder.output(z)
     result = compile_model(builder.build(), Options(numerics="exact"))
@@ -255,18 +252,16 @@ def test_tables_work_in_place_but_never_last() -> None:
 def test_a_value_that_is_read_again_is_not_written_over() -> None:
     builder, x = start(DType.INT8)
     y = convolved(builder, x)
-    run(builder.build(layers.add(builder, silu(builder, y), convolved(builder, y))))
+    run(builder.build(builder.add(silu(builder, y), convolved(builder, y))))
     builder, x = start(DType.INT8)
     y = convolved(builder, x)
-    run(builder.build(layers.add(builder, silu(builder, y), y)))
+    run(builder.build(builder.add(silu(builder, y), y)))
 
 
 def test_every_job_loads_what_it_uses() -> None:
     builder, x = start(DType.INT8, (1, 64, 48, 24))
     for _ in range(3):
-        x = silu(
-            builder, layers.conv(builder, np.random.default_rng(1), x, 24, layers.Window(3, 3))
-        )
+        x = silu(builder, builder.conv(x, 24, layers.Window(3, 3)))
     model = builder.build(convolved(builder, x))
     given = values(np.random.default_rng(5), (1, 64, 48, 24), DType.INT8)
     np.testing.assert_array_equal(simulated(model, given), kernel_results(model, given))
@@ -276,5 +271,5 @@ def test_a_long_chain_compiles_in_parts() -> None:
     builder, x = start(DType.INT8, (1, 2, 2, 3))
     quantization = scaled(builder, x)
     for _ in range(200):
-        x = function(builder, "RELU", (x,), quantization)
+        x = builder.function("RELU", (x,), quantization)
     assert len(table_layers(run(builder.build(x)))) == 4

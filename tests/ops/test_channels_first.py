@@ -13,12 +13,9 @@ from delegate.ops.add import AddOptions
 from delegate.ops.shared.channels_first import with_channels_last
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import reshape, transpose
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.options import softmax
-from rk3588_conformance.builder.pooling import reduced
 from tests.inferences import outputs
 
 AUTO = Options(deny_ops=())
@@ -34,19 +31,19 @@ class Normalised:
     """A convolution, its means, channels first, and what is less them; ``axes`` of the means."""
 
     def __init__(self, shape: tuple[int, ...], axes: tuple[int, ...] = (2, 3)) -> None:
-        self.builder = builder = ModelBuilder("channels first")
+        self.builder = builder = Net("channels first")
         rng = np.random.default_rng(4)
         x = builder.input("x", shape, DType.INT8, SCALE)
-        self.maps = conv(builder, rng, x, shape[3], Window(1, 1))
+        self.maps = builder.conv(x, shape[3], Window(1, 1))
         self.given = builder.spec(self.maps).quantization
-        self.first = transpose(builder, self.maps, FIRST)
-        self.means = reduced(builder, "MEAN", self.first, MEANS, keep_dims=True, axes=axes)
+        self.first = builder.transpose(self.maps, FIRST)
+        self.means = builder.reduced("MEAN", self.first, MEANS, keep_dims=True, axes=axes)
         self.less = builder.tensor("less", builder.spec(self.first).shape, DType.INT8, SCALE)
         builder.operator("SUB", (self.first, self.means), (self.less,), SubOptions(Activation.NONE))
         channels = rng.integers(-128, 128, (1, shape[3], 1, 1)).astype(np.int8)
         shift = builder.constant("shift", channels, SCALE)
-        self.moved = function(builder, "ADD", (self.less, shift), SCALE, AddOptions())
-        self.last = transpose(builder, self.moved, LAST)
+        self.moved = builder.function("ADD", (self.less, shift), SCALE, AddOptions())
+        self.last = builder.transpose(self.moved, LAST)
 
     def model(self, *results: int) -> bytes:
         for result in results:
@@ -79,7 +76,7 @@ REDUCED = [
 @pytest.mark.parametrize(("shape", "axes"), REDUCED, ids=str)
 def test_they_are_one_partition(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     given = Normalised(shape, axes)
-    model = given.model(conv(given.builder, np.random.default_rng(5), given.last, 6, Window(1, 1)))
+    model = given.model(given.builder.conv(given.last, 6, Window(1, 1)))
     result = compile_model(model, AUTO)
     assert not result.rejections
     assert len(result.partitions) == 1
@@ -104,8 +101,8 @@ def test_the_cpu_sees_what_the_model_says(denied: str) -> None:
 def test_pixels_that_vanish_leave_channels(op: str, shape: tuple[int, ...]) -> None:
     given = Normalised(shape)
     scale = MEANS if op == "MEAN" else SCALE
-    pooled = reduced(given.builder, op, given.less, scale, keep_dims=False, axes=(2, 3))
-    model = given.model(reshape(given.builder, pooled, (1, 1, 1, shape[3])), given.last)
+    pooled = given.builder.reduced(op, given.less, scale, keep_dims=False, axes=(2, 3))
+    model = given.model(given.builder.reshape(pooled, (1, 1, 1, shape[3])), given.last)
     assert not compile_model(model, AUTO).rejections
     assert_near(model)
 
@@ -113,18 +110,18 @@ def test_pixels_that_vanish_leave_channels(op: str, shape: tuple[int, ...]) -> N
 @pytest.mark.parametrize("shape", [(1, 6, 5, 16), (1, 4, 4, 4)], ids=str)
 def test_shares_of_columns_stay_shares_of_columns(shape: tuple[int, ...]) -> None:
     """SOFTMAX gives what it reads the same shape, and yet an element follows from others."""
-    builder = ModelBuilder("shares")
+    builder = Net("shares", np.random.default_rng(4))
     x = builder.input("x", shape, DType.INT8, SCALE)
-    maps = conv(builder, np.random.default_rng(4), x, shape[3], Window(1, 1))
-    first = transpose(builder, maps, FIRST)
-    shares = function(builder, "SOFTMAX", (first,), SHARES, softmax(1.0))
-    builder.output(transpose(builder, shares, LAST))
+    maps = builder.conv(x, shape[3], Window(1, 1))
+    first = builder.transpose(maps, FIRST)
+    shares = builder.function("SOFTMAX", (first,), SHARES, softmax(1.0))
+    builder.output(builder.transpose(shares, LAST))
     assert_near(builder.build(), numerics="auto")
 
 
 def test_other_orders_stay() -> None:
     """An output channels first, and a node that cannot be said otherwise."""
     given = Normalised((1, 5, 7, 33))
-    flat = reshape(given.builder, given.less, (1, 33, 35))
+    flat = given.builder.reshape(given.less, (1, 33, 35))
     graph = read_graph(given.model(flat, given.last))
     assert with_channels_last(graph) is graph

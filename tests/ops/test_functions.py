@@ -17,8 +17,7 @@ from delegate.ops.div import DivOptions
 from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.options import BuiltinOptions, of
 from tests.loops import for_each
 from tests.lower.numerics import oracle
@@ -112,10 +111,10 @@ def test_roots_behind_what_gives_nothing_below_the_zero_point(first: str) -> Non
     (rejection,) = compile_model(alone, Options(numerics="exact")).rejections
     assert rejection.rule == "results_defined"
     assert "below the zero point" in rejection.detail
-    builder = ModelBuilder("roots")
+    builder = Net("roots")
     x = builder.input("input", (1, 1, 1, 256), DType.INT8, source)
-    x = function(builder, first, (x,), between)
-    model = builder.build(function(builder, "RSQRT", (x,), target))
+    x = builder.function(first, (x,), between)
+    model = builder.build(builder.function("RSQRT", (x,), target))
     ours = simulated(model, all_values(DType.INT8).reshape(1, 1, 1, 256))
     np.testing.assert_array_equal(ours, kernel_results(model, all_values(DType.INT8)))
 
@@ -123,10 +122,10 @@ def test_roots_behind_what_gives_nothing_below_the_zero_point(first: str) -> Non
 def quotient_model(
     divisor: int, types: tuple[Quantization, ...], activation: Activation = Activation.NONE
 ) -> bytes:
-    builder = ModelBuilder("quotient")
+    builder = Net("quotient")
     x = builder.input("input", (1, 1, 1, 256), DType.UINT8, types[0])
     by = builder.constant("divisor", np.array([divisor], np.uint8), types[1])
-    return builder.build(function(builder, "DIV", (x, by), types[2], DivOptions(activation)))
+    return builder.build(builder.function("DIV", (x, by), types[2], DivOptions(activation)))
 
 
 def compiled(model: bytes) -> CompileResult:
@@ -158,7 +157,7 @@ def prelu_model(
     dtype: DType, slopes: np.ndarray, quantizations: tuple[Quantization, ...], channels: int
 ) -> bytes:
     """``quantizations``: of input, slopes, result."""
-    builder = ModelBuilder("prelu")
+    builder = Net("prelu")
     x = builder.input("x", (*SHAPE, channels), dtype, quantizations[0])
     slope = builder.constant("slopes", slopes, quantizations[1])
     y = builder.result("PRELU", (x, slope), "y", (*SHAPE, channels), quantizations[2], dtype=dtype)

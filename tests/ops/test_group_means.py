@@ -15,10 +15,8 @@ from delegate.ops.add import AddOptions
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
 from delegate.partition.half import as_computed
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.options import softmax
-from rk3588_conformance.builder.pooling import reduced
 from tests.inferences import assert_same, outputs
 
 GIVEN = Quantization((0.05,), (3,))
@@ -36,30 +34,28 @@ class Grouped:
     """
 
     def __init__(self, shape: tuple[int, ...], groups: int, kind: DType = DType.INT8) -> None:
-        self.builder = builder = ModelBuilder("grouped")
+        self.builder = builder = Net("grouped")
         images, rows, columns, channels = shape
         sides = (groups, channels // groups)
         # Of MUL the kernels of tflite-runtime 2.14 refuse five dimensions.
         self.x = builder.input("x", shape, kind, scaling(kind, GIVEN))
         wide = reshaped(builder, self.x, (images, rows, columns, *sides))
-        self.mean = reduced(builder, "MEAN", wide, scaling(kind, MEANS), keep_dims=True, axes=AXES)
-        self.curve = function(builder, "TANH", (self.mean,), scaling(kind, CURVE))
-        self.mixed = function(
-            builder, "SUB", (wide, self.curve), scaling(kind, GIVEN), SubOptions()
-        )
+        self.mean = builder.reduced("MEAN", wide, scaling(kind, MEANS), keep_dims=True, axes=AXES)
+        self.curve = builder.function("TANH", (self.mean,), scaling(kind, CURVE))
+        self.mixed = builder.function("SUB", (wide, self.curve), scaling(kind, GIVEN), SubOptions())
         given = scaling(kind, MEANS)
-        second = reduced(builder, "MEAN", self.mixed, given, keep_dims=True, axes=AXES)
+        second = builder.reduced("MEAN", self.mixed, given, keep_dims=True, axes=AXES)
         one = builder.constant("one", raw(kind, 5), given)
-        shifted = function(builder, "ADD", (second, one), given, AddOptions())
+        shifted = builder.function("ADD", (second, one), given, AddOptions())
         levels = np.random.default_rng(3).integers(-90, 90, (1, 1, 1, *sides))
         gain = builder.constant("gain", raw(kind, levels), scaling(kind, CURVE))
         own = builder.constant("own", raw(kind, levels[..., :1]), given)
-        shifted = function(builder, "MAXIMUM", (shifted, own), given)
+        shifted = builder.function("MAXIMUM", (shifted, own), given)
         sums = builder.result("ADD", (gain, shifted), "sums", (images, 1, 1, *sides),
                               scaling(kind, RESULT), options=AddOptions())  # fmt: skip
-        added = function(builder, "ADD", (self.mixed, sums), scaling(kind, RESULT), AddOptions())
+        added = builder.function("ADD", (self.mixed, sums), scaling(kind, RESULT), AddOptions())
         result = reshaped(builder, added, shape)
-        self.result = function(builder, "TANH", (result,), scaling(kind, CURVE))
+        self.result = builder.function("TANH", (result,), scaling(kind, CURVE))
 
     def model(self, *tensors: int) -> bytes:
         for tensor in tensors or (self.result,):
@@ -67,7 +63,7 @@ class Grouped:
         return self.builder.build()
 
 
-def reshaped(builder: ModelBuilder, x: int, shape: tuple[int, ...]) -> int:
+def reshaped(builder: Net, x: int, shape: tuple[int, ...]) -> int:
     """``x`` in another shape, of any number of images."""
     numbers = {"numbers": (-1, *shape[1:])}
     return builder.result("RESHAPE", (x,), f"shape {x}", shape, numbers=numbers)
@@ -181,11 +177,11 @@ def test_compiled_ahead_of_time_it_is_one_node() -> None:
     ],
 )
 def test_other_groups_are_left_as_they_are(shape, groups: int, axes: tuple[int, ...]) -> None:
-    builder = ModelBuilder("others")
+    builder = Net("others")
     x = builder.input("x", shape, DType.INT8, GIVEN)
     wide = reshaped(builder, x, (*shape[:3], groups, shape[3] // groups))
-    mean = reduced(builder, "MEAN", wide, MEANS, keep_dims=True, axes=axes)
-    model = builder.build(function(builder, "SUB", (wide, mean), GIVEN, SubOptions()))
+    mean = builder.reduced("MEAN", wide, MEANS, keep_dims=True, axes=axes)
+    model = builder.build(builder.function("SUB", (wide, mean), GIVEN, SubOptions()))
     graph = as_computed(read_graph(model), Options())
     assert not any(tensor.is_inner for tensor in graph.tensors)
     assert_equal(model, shape, DType.INT8)
@@ -194,7 +190,7 @@ def test_other_groups_are_left_as_they_are(shape, groups: int, axes: tuple[int, 
 def test_shares_within_groups_stay() -> None:
     """SOFTMAX gives what it reads the same shape, and yet an element follows from others."""
     given = Grouped((1, 8, 6, 32), 8)
-    shares = function(given.builder, "SOFTMAX", (given.mixed,), SHARES, softmax(1.0))
+    shares = given.builder.function("SOFTMAX", (given.mixed,), SHARES, softmax(1.0))
     maps = reshaped(given.builder, shares, (1, 8, 6, 32))
     graph = as_computed(read_graph(given.model(given.result, maps)), Options())
     assert not any(tensor.is_inner for tensor in graph.tensors)

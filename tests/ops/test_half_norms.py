@@ -14,8 +14,7 @@ from delegate.ops.shared.half_norms import deviation_of
 from delegate.ops.shared.half_rows import shares
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.sub import SubOptions
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import reshape
+from rk3588_conformance.builder import Net
 from tests.inferences import interpreter_of, invoke
 from tests.ops.half_models import compiled
 
@@ -28,7 +27,7 @@ class Norm:
     def __init__(
         self, shape, epsilon, squares="SQUARED_DIFFERENCE", shown=(), clamped=False, dropped=False
     ):
-        self.builder = builder = ModelBuilder("norm")
+        self.builder = builder = Net("norm")
         whole = (*shape[:-1], 1)
         rows = shape[:-1] if dropped else whole
         x, m = (builder.input(n, s, DType.FLOAT32) for n, s in (("x", shape), ("m", whole)))
@@ -48,7 +47,7 @@ class Norm:
         self.put("ADD", (small, self.tensors["mean"]), "sum", rows, how)
         self.put("RSQRT", (self.tensors["sum"],), "root", rows)
         if dropped:
-            self.tensors["whole"] = reshape(builder, self.tensors["root"], whole)
+            self.tensors["whole"] = builder.reshape(self.tensors["root"], whole)
         for name in ("root", *(("whole",) if dropped else ()), *shown):
             builder.output(self.tensors[name])
         self.model = builder.build()

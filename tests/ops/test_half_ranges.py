@@ -12,8 +12,8 @@ from delegate.ops.mul import MulOptions
 from delegate.ops.operator import GraphFacts
 from delegate.ops.shared.half_ranges import half_ranges
 from delegate.ops.sub import SubOptions
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder import options as tables
-from rk3588_conformance.builder.model_builder import ModelBuilder
 from tests.inferences import interpreter_of, invoke
 from tests.loops import for_each
 from tests.ops.half_models import SIMULATED, compiled
@@ -21,7 +21,7 @@ from tests.ops.half_models import SIMULATED, compiled
 
 def chain(*layers: tuple[np.ndarray, np.ndarray, Activation]) -> bytes:
     """Convolutions of one pixel's channels: weights [outputs, inputs], a bias, an activation."""
-    builder = ModelBuilder("chain")
+    builder = Net("chain")
     x = builder.input("x", (1, 4, 5, layers[0][0].shape[1]), DType.FLOAT32)
     for number, (weights, bias, activation) in enumerate(layers):
         w = builder.constant(f"w{number}", weights[:, None, None, :].astype(np.float32))
@@ -63,7 +63,7 @@ def test_what_constants_prove_beyond_the_range_stays_on_the_cpu():
 def test_values_stay_within_the_proven_ranges(seed):
     """The simulator runs a graph of several operators with ordinary and extreme inputs."""
     rng = np.random.default_rng(seed)
-    builder = ModelBuilder("ranges")
+    builder = Net("ranges")
     shape = (1, 4, 6, 16)
     x = builder.input("x", shape, DType.FLOAT32)
     tensors: list[int] = []
@@ -122,7 +122,7 @@ def test_relu_ends_where_fp16_does():
 
 def weighted_model(op: str, weights: np.ndarray, scales: np.ndarray, axis: int) -> bytes:
     """A node of 5 x 6 pixels of 24 channels in float32 with quantised weights."""
-    builder = ModelBuilder("dynamic range")
+    builder = Net("dynamic range")
     x = builder.input("x", (1, 5, 6, 24), DType.FLOAT32)
     zeros = np.zeros(len(scales), np.int64)
     scaling = Quantization(tuple(map(float, scales)), tuple(map(int, zeros)), axis)
@@ -159,7 +159,7 @@ def test_int8_weights_are_taken_unless_floats_stay_on_the_cpu(op, per_channel):
 
 
 def test_int8_weights_that_integers_read_too_stay_integers():
-    builder = ModelBuilder("both")
+    builder = Net("both")
     x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
     w = builder.constant("w", np.ones((8, 1, 1, 8), np.int8), Quantization((0.5,), (0,), 0))
     b = builder.constant("b", np.zeros(8, np.float32))

@@ -12,8 +12,8 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.npu.tensor_layout import device_values
 from delegate.options import Options
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.functions import edged_model
-from rk3588_conformance.builder.model_builder import ModelBuilder
 from rk3588_conformance.edge_grid import float_values
 from rk3588_conformance.reference import compute_all
 from tests.inferences import outputs
@@ -70,7 +70,7 @@ def test_any_shape_and_unaligned_memory(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [*SMALL, *SEVERAL_BLOCKS])
 def test_float32_is_fp16_on_the_device_in_any_shape(shape: tuple[int, ...]) -> None:
-    builder = ModelBuilder("edges in fp16")
+    builder = Net("edges in fp16")
     x = builder.input("x", shape, DType.FLOAT32)
     y = builder.result("RELU", (x,), "y", shape, dtype=DType.FLOAT32)
     builder.output(y)

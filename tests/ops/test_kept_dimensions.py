@@ -13,11 +13,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from delegate.ops.shared.norm_means import with_kept_dimensions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import add, fully_connected
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import expand_dims, squeeze
-from rk3588_conformance.builder.pooling import reduced
+from rk3588_conformance.builder import Net
 from rk3588_conformance.random_layers import Numbers
 from tests.inferences import outputs
 from tests.lower.reference import random_inputs
@@ -33,20 +29,20 @@ class Normalised:
     """``builder`` with two means without their dimension, what is between them, and a reshape."""
 
     def __init__(self, shape: tuple[int, ...], dtype: DType = DType.INT8) -> None:
-        self.builder = builder = ModelBuilder("normalised")
+        self.builder = builder = Net("normalised")
         self.x = builder.input("x", shape, dtype, GIVEN)
         kept = (*shape[:-1], 1)
         axes = (len(shape) - 1,)
-        self.mean = reduced(builder, "MEAN", self.x, MEANS, keep_dims=False, axes=axes)
-        other = function(builder, "TANH", (self.x,), CURVE)
-        other = reduced(builder, "MEAN", other, MEANS, keep_dims=False, axes=axes)
+        self.mean = builder.reduced("MEAN", self.x, MEANS, keep_dims=False, axes=axes)
+        other = builder.function("TANH", (self.x,), CURVE)
+        other = builder.reduced("MEAN", other, MEANS, keep_dims=False, axes=axes)
         one = builder.constant("one", np.array(5, np.int8), MEANS)
-        shifted = function(builder, "ADD", (other, one), MEANS, AddOptions(Activation.NONE))
-        self.curve = function(builder, "TANH", (shifted,), CURVE)
-        both = function(builder, "MAXIMUM", (self.mean, shifted), MEANS)
+        shifted = builder.function("ADD", (other, one), MEANS, AddOptions(Activation.NONE))
+        self.curve = builder.function("TANH", (shifted,), CURVE)
+        both = builder.function("MAXIMUM", (self.mean, shifted), MEANS)
         numbers = {"numbers": (-1, *kept[1:])}
         self.last = builder.result("RESHAPE", (both,), "reshaped", kept, numbers=numbers)
-        self.sum = add(builder, self.x, self.last, output_scale=0.1, output_zero_point=0)
+        self.sum = builder.add(self.x, self.last, output_scale=0.1, output_zero_point=0)
 
     def model(self, *outputs: int) -> bytes:
         for output in outputs:
@@ -96,9 +92,9 @@ def test_compiled_ahead_of_time_outputs_keep_their_shape() -> None:
 
 def test_a_dimension_that_is_expanded_is_the_one_that_was_kept() -> None:
     given = Normalised((1, 5, 7, 33))
-    expanded = expand_dims(given.builder, given.mean, (1, 5, 7, 1))
-    dropped = squeeze(given.builder, given.curve, (5, 7))
-    model = given.model(given.sum, function(given.builder, "TANH", (expanded,), CURVE), dropped)
+    expanded = given.builder.expand_dims(given.mean, (1, 5, 7, 1))
+    dropped = given.builder.squeeze(given.curve, (5, 7))
+    model = given.model(given.sum, given.builder.function("TANH", (expanded,), CURVE), dropped)
     result = compile_model(model, EXACT)
     assert not result.rejections
     assert_equal(model)
@@ -119,7 +115,7 @@ def test_what_another_operator_reads_stays() -> None:
     """A line of channels to FULLY_CONNECTED."""
     given = Normalised((1, 37, 96))
     numbers = Numbers(output=GIVEN)
-    dense = fully_connected(given.builder, np.random.default_rng(1), given.mean, 5, numbers)
+    dense = given.builder.fully_connected(given.mean, 5, numbers)
     model = given.model(given.sum, dense)
     graph = read_graph(model)
     assert with_kept_dimensions(graph) is graph
@@ -130,7 +126,7 @@ def test_a_constant_of_many_values_stays() -> None:
     given = Normalised((1, 37, 96))
     values = np.arange(37, dtype=np.int8).reshape(1, 37)
     line = given.builder.constant("line", values, MEANS)
-    most = function(given.builder, "MAXIMUM", (given.mean, line), MEANS)
+    most = given.builder.function("MAXIMUM", (given.mean, line), MEANS)
     model = given.model(given.sum, most)
     graph = read_graph(model)
     assert with_kept_dimensions(graph) is graph

@@ -16,9 +16,7 @@ from delegate.lower.task import Pair
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.shared.dense_sums import longest_strip, strips_of
 from delegate.options import Options
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation
-from rk3588_conformance.builder.pooling import pool, reduced
+from rk3588_conformance.builder import Net
 from tests.loops import for_each
 from tests.ops.function_oracle import RANGES, kernel_results
 
@@ -59,26 +57,26 @@ def mean(
     points: tuple[int, int] = (5, 9), keep_dims: bool = True,
 ) -> bytes:  # fmt: skip
     """``ratio``: steps of the result in one of the input."""
-    builder = ModelBuilder("mean")
+    builder = Net("mean")
     x = builder.input("x", shape, dtype, Quantization((0.05,), (points[0],)))
     result = Quantization((float(np.float32(0.05 / ratio)),), (points[1],))
-    return builder.build(reduced(builder, op, x, result, keep_dims=keep_dims))
+    return builder.build(builder.reduced(op, x, result, keep_dims=keep_dims))
 
 
 @for_each("axis", (1, 2, 3))
 @for_each("is_behind", (False, True))
 def test_means_of_parts_and_parts_of_means(axis: int, is_behind: bool) -> None:
     """Maps lie in a larger one, or their means do: tasks take one surface after the other."""
-    builder = ModelBuilder("parts")
+    builder = Net("parts")
     x = builder.input("x", (1, 40, 36, 48), DType.INT8, Quantization((0.05,), (5,)))
-    parts = [pool(builder, "MAX_POOL_2D", x, 3, size) for size in (1, 2)]
+    parts = [builder.pool("MAX_POOL_2D", x, 3, size) for size in (1, 2)]
     results = Quantization((0.01,), (7,))
-    means = [reduced(builder, "MEAN", part, results, keep_dims=True) for part in parts]
+    means = [builder.reduced("MEAN", part, results, keep_dims=True) for part in parts]
     if is_behind:
-        builder.output(concatenation(builder, means, axis))
+        builder.output(builder.concatenation(means, axis))
     else:
         builder.output(means[1])
-        builder.output(concatenation(builder, parts, axis))
+        builder.output(builder.concatenation(parts, axis))
     model = builder.build()
     result = compiled(model)
     assert not result.rejections
@@ -154,10 +152,10 @@ def test_averages_of_a_window_as_large_as_the_image(
     shape: tuple[int, ...], dtype: DType, activation: Activation
 ) -> None:
     """DeepLab's branch of the whole image, equal where it has 33 x 33 pixels."""
-    builder = ModelBuilder("average")
+    builder = Net("average")
     x = builder.input("x", shape, dtype, Quantization((0.05,), (7,)))
     options = {"padding": Padding.VALID, "activation": activation}
-    builder.output(pool(builder, "AVERAGE_POOL_2D", x, *shape[1:3], **options))
+    builder.output(builder.pool("AVERAGE_POOL_2D", x, *shape[1:3], **options))
     model = builder.build()
     differing = most_differing(model, compiled(model), np.random.default_rng(shape[3]))
     assert differing <= (shape[1] != 33)
@@ -173,10 +171,10 @@ def test_averages_of_a_window_as_large_as_the_image(
     ids=str,
 )
 def test_other_large_averages_stay_on_the_cpu(chip: str, sides: Pair, problem: str) -> None:
-    builder = ModelBuilder("average")
+    builder = Net("average")
     shape = (1, sides[0], sides[0] if sides[1] == 39 else sides[1], 5)
     x = builder.input("x", shape, DType.INT8, Quantization((0.05,), (7,)))
-    builder.output(pool(builder, "AVERAGE_POOL_2D", x, *sides, padding=Padding.VALID))
+    builder.output(builder.pool("AVERAGE_POOL_2D", x, *sides, padding=Padding.VALID))
     (rejection,) = compiled(builder.build(), chip=chip).rejections
     assert rejection.rule == "summed_window_in_range"
     assert rejection.detail.endswith(problem)
@@ -187,11 +185,11 @@ def test_other_large_averages_stay_on_the_cpu(chip: str, sides: Pair, problem: s
 def test_means_of_nearly_nothing_are_at_an_end_or_at_the_zero_point(shape, point: int) -> None:
     """Quantisers give scales of 1e-8 to means that are 0 but for rounding."""
     rng = np.random.default_rng(shape[3])
-    builder = ModelBuilder("nothing")
+    builder = Net("nothing")
     x = builder.input("x", shape, DType.INT8, Quantization((0.0276,), (4,)))
     axes = (3,) if shape[1] == 1 else (1, 2)
     result = Quantization((3e-8 if shape[1] == 48 else 8.1e-9,), (point,))
-    model = builder.build(reduced(builder, "MEAN", x, result, keep_dims=True, axes=axes))
+    model = builder.build(builder.reduced("MEAN", x, result, keep_dims=True, axes=axes))
     made = compiled(model, numerics="auto")
     assert not made.rejections
     executable = Executable(made.partitions[0].program, "simulator")

@@ -7,9 +7,7 @@ from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.max_pool_2d import gaps_of
 from delegate.options import Options
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import concatenation, pad
-from rk3588_conformance.builder.pooling import pool
+from rk3588_conformance.builder import Net
 from tests.loops import for_each
 from tests.ops.function_oracle import RANGES, kernel_results, simulated, values
 
@@ -26,9 +24,9 @@ def compare(model: bytes, rng: np.random.Generator) -> None:
 
 def test_a_whole_image_takes_the_time_of_its_surfaces() -> None:
     """80 surfaces of 49 pixels: 80 results of 16 channels instead of 20 groups as long each."""
-    builder = ModelBuilder("whole")
+    builder = Net("whole")
     x = builder.input("x", (1, 7, 7, 1280), DType.UINT8, Quantization((0.05,), (3,)))
-    builder.output(pool(builder, "AVERAGE_POOL_2D", x, 7, 7, padding=Padding.VALID))
+    builder.output(builder.pool("AVERAGE_POOL_2D", x, 7, 7, padding=Padding.VALID))
     (partition,) = compile_model(builder.build(), Options(numerics="exact")).partitions
     assert partition.estimate.npu_cycles == 80 * 49
     (layer,) = partition.layers
@@ -37,20 +35,20 @@ def test_a_whole_image_takes_the_time_of_its_surfaces() -> None:
 
 def test_a_clamped_average_that_no_setting_makes_stays_on_the_cpu() -> None:
     """Halves below zero and a bound below zero: ties would go the other way."""
-    builder = ModelBuilder("clamped")
+    builder = Net("clamped")
     x = builder.input("x", (1, 4, 4, 16), DType.INT8, Quantization((0.05,), (-30,)))
-    y = pool(builder, "AVERAGE_POOL_2D", x, 2, 2, 2, 2, Padding.VALID, Activation.RELU)
+    y = builder.pool("AVERAGE_POOL_2D", x, 2, 2, 2, 2, Padding.VALID, Activation.RELU)
     (rejection,) = compile_model(builder.build(y), Options(numerics="exact")).rejections
     assert rejection.rule == "average_is_equal"
 
 
 def pyramid(size: int, channels: int) -> bytes:
     """YOLO's SPPF: three pools of 5 x 5, and all of them side by side."""
-    builder = ModelBuilder("sppf")
+    builder = Net("sppf")
     parts = [builder.input("x", (1, size, size, channels), DType.INT8, Quantization((0.1,), (4,)))]
     for _ in range(3):
-        parts.append(pool(builder, "MAX_POOL_2D", parts[-1], 5, 5))
-    return builder.build(concatenation(builder, parts[1:], 3))
+        parts.append(builder.pool("MAX_POOL_2D", parts[-1], 5, 5))
+    return builder.build(builder.concatenation(parts[1:], 3))
 
 
 def test_pools_of_pools_take_fewer_tasks() -> None:
@@ -78,10 +76,10 @@ def test_points_of_a_window_of_maxima_reach_what_all_would(before, kernel, size)
 
 
 def row_of_pools(size: int, before: int, kernel: int) -> bytes:
-    builder = ModelBuilder("row")
+    builder = Net("row")
     x = builder.input("x", (1, 1, size, 1), DType.INT8, Quantization((0.1,), (4,)))
-    x = pool(builder, "MAX_POOL_2D", x, 1, before)
-    return builder.build(pool(builder, "MAX_POOL_2D", x, 1, kernel))
+    x = builder.pool("MAX_POOL_2D", x, 1, before)
+    return builder.build(builder.pool("MAX_POOL_2D", x, 1, kernel))
 
 
 def _reached(size: int, kernel: int) -> list[tuple[int, int]]:
@@ -95,8 +93,8 @@ def _inside(window: tuple[int, int], size: int) -> range:
 
 
 def test_a_border_is_one_task() -> None:
-    builder = ModelBuilder("padding")
+    builder = Net("padding")
     x = builder.input("x", (1, 20, 20, 64), DType.INT8, Quantization((0.05,), (7,)))
-    builder.output(pad(builder, x, [[0, 0], [1, 1], [1, 1], [0, 0]]))
+    builder.output(builder.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]]))
     (partition,) = compile_model(builder.build(), Options(numerics="exact")).partitions
     assert partition.tasks == 1

@@ -14,8 +14,7 @@ from delegate.lower.tiling.geometry import pooled_columns
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.npu.program_reader import parse
 from delegate.options import Options
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.pooling import pool
+from rk3588_conformance.builder import Net
 from tests.loops import for_each
 from tests.ops.function_oracle import kernel_results
 
@@ -30,10 +29,10 @@ KNOWN = ((2, 2), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2))
 def model(
     shape: tuple[int, ...], windows: tuple[tuple[int, int], ...], dtype: DType = DType.INT8
 ) -> bytes:
-    builder = ModelBuilder("maxima")
+    builder = Net("maxima")
     x = builder.input("x", shape, dtype, SCALE)
     for window, stride in windows:
-        x = pool(builder, "MAX_POOL_2D", x, window, window, stride, stride, Padding.SAME)
+        x = builder.pool("MAX_POOL_2D", x, window, window, stride, stride, Padding.SAME)
     return builder.build(x)
 
 
@@ -76,9 +75,9 @@ def test_every_maximum_is_the_reference_kernels(seed: int, numerics: str) -> Non
 def test_maxima_of_fp16_are_those_of_the_numbers(
     window: int, stride: int, width: int, blocks: set[int]
 ) -> None:
-    builder = ModelBuilder("maxima")
+    builder = Net("maxima")
     x = builder.input("x", (1, 21, width, 19), DType.FLOAT32)
-    builder.output(pool(builder, "MAX_POOL_2D", x, window, window, stride, stride, Padding.VALID))
+    builder.output(builder.pool("MAX_POOL_2D", x, window, window, stride, stride, Padding.VALID))
     options = Options(numerics="auto", float="fp16")
     (partition,) = compile_model(builder.build(), options, chip=WITH_PPU).partitions
     assert {task.enable_mask for task in parse(partition.program).tasks} == blocks

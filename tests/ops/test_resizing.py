@@ -16,9 +16,7 @@ from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions, sources
 from delegate.ops.shared.interpolation import Resizing
 from delegate.ops.shared.row_products import Mixture
 from delegate.options import Options
-from rk3588_conformance.builder import options
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import resize
+from rk3588_conformance.builder import Net, options
 from tests.chip.test_second_chip import simulate
 from tests.loops import for_each
 from tests.ops.function_oracle import kernel_results
@@ -26,19 +24,19 @@ from tests.ops.test_pooling import compare
 
 
 def nearest(shape: tuple[int, ...], rows: int, columns: int, *convention: bool) -> bytes:
-    builder = ModelBuilder("nearest")
+    builder = Net("nearest")
     x = builder.input("x", shape, DType.INT8, Quantization((0.05,), (7,)))
     table = ResizeNearestOptions(*convention)
-    return builder.build(resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
+    return builder.build(builder.resize("RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
 
 
 def bilinear(
     shape: tuple[int, ...], rows: int, columns: int, dtype: DType, *convention: bool
 ) -> bytes:
-    builder = ModelBuilder("bilinear")
+    builder = Net("bilinear")
     x = builder.input("x", shape, dtype, Quantization((0.05,), (7,)))
     table = options.of(ResizeBilinearOptions(*convention))
-    return builder.build(resize(builder, "RESIZE_BILINEAR", x, rows, columns, table))
+    return builder.build(builder.resize("RESIZE_BILINEAR", x, rows, columns, table))
 
 
 CONVENTIONS = [(False, False), (True, False), (False, True)]

@@ -6,9 +6,8 @@ import pytest
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
-from rk3588_conformance.builder.layers import Window, conv
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import reshape, transpose
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from tests.inferences import outputs
 
 SCALE = Quantization((0.05,), (3,))
@@ -16,16 +15,16 @@ SCALE = Quantization((0.05,), (3,))
 
 def shuffled(shape: tuple[int, ...], groups: int, kept: int | None = None) -> bytes:
     """A shuffle of channels between two convolutions. ``kept``: the step that is an output, too."""
-    builder, rng = ModelBuilder("shuffled"), np.random.default_rng(1)
+    builder = Net("shuffled", np.random.default_rng(1))
     _, height, width, channels = shape
     x = builder.input("x", shape, DType.INT8, SCALE)
-    y = conv(builder, rng, x, channels, Window(1, 1))
-    first = transpose(builder, y, (0, 3, 1, 2))
-    parts = reshape(builder, first, (1, groups, channels // groups, height, width))
-    turned = transpose(builder, parts, (0, 2, 1, 3, 4))
-    joined = reshape(builder, turned, (1, channels, height, width))
-    last = transpose(builder, joined, (0, 2, 3, 1))
-    builder.output(conv(builder, rng, last, 8, Window(1, 1)))
+    y = builder.conv(x, channels, Window(1, 1))
+    first = builder.transpose(y, (0, 3, 1, 2))
+    parts = builder.reshape(first, (1, groups, channels // groups, height, width))
+    turned = builder.transpose(parts, (0, 2, 1, 3, 4))
+    joined = builder.reshape(turned, (1, channels, height, width))
+    last = builder.transpose(joined, (0, 2, 3, 1))
+    builder.output(builder.conv(last, 8, Window(1, 1)))
     if kept is not None:
         builder.output((first, parts, turned, joined)[kept])
     return builder.build()

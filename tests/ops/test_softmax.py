@@ -25,8 +25,7 @@ from delegate.npu.evidence import FormEvidence
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.options import Options
 from rk3588_conformance import reference
-from rk3588_conformance.builder import ModelBuilder, layers, options
-from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder import Net, layers, options
 from rk3588_conformance.reference import exponential
 from rk3588_conformance.reference.arithmetic import quantize_multiplier, scale_by
 from tests.loops import for_each
@@ -62,11 +61,11 @@ def model(
 ) -> bytes:
     """Return a softmax whose exponents reach over ``nats``."""
     low = -128 if dtype is DType.INT8 else 0
-    b = ModelBuilder("softmax")
+    b = Net("softmax")
     scale = float(np.float32(nats / LEVELS / beta))
     x = b.input("x", shape, dtype, Quantization((scale,), (low + 99,)))
     result = Quantization((1 / 256,), (low,))
-    return b.build(function(b, "SOFTMAX", (x,), result, options.softmax(beta)))
+    return b.build(b.function("SOFTMAX", (x,), result, options.softmax(beta)))
 
 
 def hostile(classes: int) -> Array:
@@ -204,13 +203,13 @@ def test_exact_leaves_it_to_the_cpu_and_so_does_a_chip_without_tables_behind_sum
 
 
 def attention(heads: int, rows: int, width: int, nats: float) -> bytes:
-    b = ModelBuilder("attention")
+    b = Net("attention")
     one = Quantization((0.02,), (3,))
     q, k, v = (b.input(name, (1, heads, rows, width), DType.INT8, one) for name in "qkv")
     scores = b.tensor("s", (1, heads, rows, rows), DType.INT8, Quantization((nats / 255,), (0,)))
     b.operator("BATCH_MATMUL", (q, k), (scores,), options.of(BatchMatMulOptions(adj_y=True)))
     result = Quantization((1 / 256,), (-128,))
-    weights = function(b, "SOFTMAX", (scores,), result, options.softmax())
+    weights = b.function("SOFTMAX", (scores,), result, options.softmax())
     mixed = b.tensor("mixed", (1, heads, rows, width), DType.INT8, one)
     b.operator("BATCH_MATMUL", (weights, v), (mixed,), options.of(BatchMatMulOptions()))
     return b.build(mixed)
@@ -234,12 +233,12 @@ def test_attention_is_one_partition_where_its_products_are_known(
 
 def between_convolutions(size: int, channels: int, nats: float) -> bytes:
     rng = np.random.default_rng(0)
-    b = ModelBuilder("between")
+    b = Net("between", rng)
     x = b.input("x", (1, size, size, 16), DType.INT8, Quantization((0.05,), (-3,)))
-    y = layers.conv(b, rng, x, channels, layers.Window(3, 3))
-    y = function(b, "RELU", (y,), Quantization((nats / LEVELS,), (-128,)))
-    shares = function(b, "SOFTMAX", (y,), Quantization((1 / 256,), (-128,)), options.softmax())
-    return b.build(layers.conv(b, rng, shares, 16, layers.Window(3, 3)))
+    y = b.conv(x, channels, layers.Window(3, 3))
+    y = b.function("RELU", (y,), Quantization((nats / LEVELS,), (-128,)))
+    shares = b.function("SOFTMAX", (y,), Quantization((1 / 256,), (-128,)), options.softmax())
+    return b.build(b.conv(shares, 16, layers.Window(3, 3)))
 
 
 @pytest.mark.usefixtures("weighs")

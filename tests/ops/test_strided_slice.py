@@ -6,8 +6,7 @@ from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from tests.inferences import assert_same, drawn_int8, outputs
 
 GIVEN = Quantization((0.05,), (3,))
@@ -17,9 +16,9 @@ ON_THE_NPU = {"device": "simulator", "numerics": "exact", "deny_ops": "NONE"}
 
 def model(shape: tuple[int, ...], at: dict[int, int], end: int, begin_mask: int) -> bytes:
     """Functions around ``x`` at the places ``at``, by dimension, where the file says ``end``."""
-    builder = ModelBuilder("dropped")
+    builder = Net("dropped")
     x = builder.input("x", shape, DType.INT8, GIVEN)
-    y = function(builder, "RELU", (x,), GIVEN)
+    y = builder.function("RELU", (x,), GIVEN)
     rest = tuple(size for axis, size in enumerate(shape) if axis not in at)
     numbers = {
         "begin": [at.get(axis, 0) for axis in range(len(shape))],
@@ -30,7 +29,7 @@ def model(shape: tuple[int, ...], at: dict[int, int], end: int, begin_mask: int)
     whole = sum(1 << axis for axis in range(len(shape)) if axis not in at)
     table = StridedSliceOptions(begin_mask | whole, whole, 0, 0, shrink)
     z = builder.result("STRIDED_SLICE", (y,), "z", rest, options=table, numbers=numbers, version=2)
-    return builder.build(function(builder, "TANH", (z,), CURVE))
+    return builder.build(builder.function("TANH", (z,), CURVE))
 
 
 CASES = [

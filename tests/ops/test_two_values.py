@@ -11,9 +11,8 @@ from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.options import BuiltinOptions
 from rk3588_conformance.generated.campaign import CRASHED, in_child
 from rk3588_conformance.random_layers import Numbers
@@ -41,17 +40,17 @@ def pair_model(
     shape: tuple[int, ...],
     activation: Activation,
 ) -> bytes:
-    builder = ModelBuilder(op.lower())
+    builder = Net(op.lower())
     a, b = (builder.input(name, shape, dtype, q) for name, q in zip("ab", types[:2], strict=True))
-    return builder.build(function(builder, op, (a, b), types[2], options_of(op, activation)))
+    return builder.build(builder.function(op, (a, b), types[2], options_of(op, activation)))
 
 
 def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
     """A convolution's task reads what it adds as whole groups of channels."""
     rng = np.random.default_rng(3)
-    builder = ModelBuilder("pixels")
+    builder = Net("pixels", rng)
     x = builder.input("x", (1, 6, 5, 32), DType.INT8, Quantization((0.05,), (3,)))
-    y = conv(builder, rng, x, 32, Window(kh=1, kw=1), Numbers())
+    y = builder.conv(x, 32, Window(kh=1, kw=1), Numbers())
     mask = builder.input("mask", (1, 6, 5, 1), DType.INT8, Quantization((0.02,), (-5,)))
     spec = builder.spec(y)
     result = builder.tensor("sum", spec.shape, DType.INT8, spec.quantization)
@@ -69,7 +68,7 @@ def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
 def test_a_clamped_sum_with_a_value_per_channel(zero_point: int) -> None:
     """Nobody has run EW's clamp of such a sum: the result's type makes it, or the CPU."""
     rng = np.random.default_rng(4)
-    builder = ModelBuilder("channels")
+    builder = Net("channels")
     x = builder.input("x", (1, 6, 5, 40), DType.INT8, Quantization((0.05,), (3,)))
     shift = builder.constant("shift", values(rng, (40,), DType.INT8), Quantization((0.02,), (7,)))
     result = builder.tensor("sum", (1, 6, 5, 40), DType.INT8, Quantization((0.03,), (zero_point,)))
@@ -128,12 +127,12 @@ SUMS = [
 def test_sums_that_end_the_runtime_are_left_to_it(
     op: str, scales: tuple[float, float, float], aborts: bool
 ) -> None:
-    builder = ModelBuilder("sum")
+    builder = Net("sum")
     first, second, output = (Quantization((scale,), (0,)) for scale in scales)
     x, y = (builder.input(name, (1, 2, 2, 4), DType.INT8, q) for name, q in
             (("x", first), ("y", second)))  # fmt: skip
     options = AddOptions(Activation.NONE) if op == "ADD" else options_of(op)
-    model = builder.build(function(builder, op, (x, y), output, options))
+    model = builder.build(builder.function(op, (x, y), output, options))
 
     def prepare() -> None:
         Interpreter(
@@ -152,12 +151,12 @@ INT8 = DType.INT8
 
 def squares(types: tuple[Quantization, ...], shapes: tuple[tuple[int, ...], ...]) -> bytes:
     """Return the model of two inputs of ``shapes``; ``types``: theirs and the result's."""
-    builder = ModelBuilder("squares")
+    builder = Net("squares")
     a, b = (
         builder.input(name, shape, INT8, one)
         for name, shape, one in zip("ab", shapes, types, strict=False)
     )
-    return builder.build(function(builder, "SQUARED_DIFFERENCE", (a, b), types[2]))
+    return builder.build(builder.function("SQUARED_DIFFERENCE", (a, b), types[2]))
 
 
 def drawn(rng: np.random.Generator, *, has_one_scale: bool) -> tuple[Quantization, ...]:
@@ -203,9 +202,9 @@ def test_distances_from_a_mean_run(seed: int) -> None:
 def test_a_function_of_one_value_is_a_table(seed: int) -> None:
     rng = np.random.default_rng([seed, 1])
     first, second, result = drawn(rng, has_one_scale=seed % 2 == 0)
-    builder = ModelBuilder("table")
+    builder = Net("table")
     a = builder.input("a", (1, 1, 1, 256), INT8, first)
     b = builder.constant("b", values(rng, (1,), INT8), second)
-    model = builder.build(function(builder, "SQUARED_DIFFERENCE", (a, b), result))
+    model = builder.build(builder.function("SQUARED_DIFFERENCE", (a, b), result))
     every = [np.arange(-128, 128).astype(np.int8).reshape(1, 1, 1, 256)]
     np.testing.assert_array_equal(simulated(model, *every), kernel_results(model, *every))

@@ -24,8 +24,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.option_kinds import Choice
 from delegate.options import OPTIONS, Options
-from rk3588_conformance.builder import ModelBuilder, conv_model
-from rk3588_conformance.builder.functions import function
+from rk3588_conformance.builder import Net, conv_model
 from tests.inferences import drawn_int8, outputs
 from tests.shared_folder import MODELS, needs_models
 
@@ -387,12 +386,12 @@ def test_what_was_not_used_for_longest_goes_first(options, monkeypatch):
 
 def test_an_output_inside_a_partition_is_known_from_the_cache(tmp_path, caplog):
     """And a result that nobody reads is none: in the runtime, whose contexts name no outputs."""
-    builder = ModelBuilder("inner")
+    builder = Net("inner")
     numbers = Quantization((1 / 128,), (0,))
     x = builder.input("x", (1, 4, 4, 16), DType.INT8, numbers)
-    inner = function(builder, "TANH", (x,), numbers)
-    outer = function(builder, "TANH", (inner,), numbers)
-    function(builder, "TANH", (outer,), numbers)
+    inner = builder.function("TANH", (x,), numbers)
+    outer = builder.function("TANH", (inner,), numbers)
+    builder.function("TANH", (outer,), numbers)
     model = builder.build(inner, outer)
     given = drawn_int8((1, 4, 4, 16), 3)
     chosen = {"device": "simulator", "numerics": "auto", "deny_ops": "NONE"}

@@ -140,10 +140,10 @@ def test_compiling_loads_the_operators_of_the_model_only():
 import sys
 import numpy as np
 from delegate.compile.compiler import compile_model
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
-builder = ModelBuilder("one")
+builder = Net("one")
 unit = Quantization((0.5,), (3,))
 x = builder.input("x", (1, 4, 5, 16), DType.INT8, unit)
 y = builder.tensor("y", (1, 4, 5, 16), DType.INT8, unit)

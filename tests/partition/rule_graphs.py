@@ -19,7 +19,7 @@ from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from rk3588_conformance.builder import (
-    ModelBuilder,
+    Net,
     add_model,
     conv_model,
     depthwise_model,
@@ -28,11 +28,7 @@ from rk3588_conformance.builder import (
     moves,
     options,
 )
-from rk3588_conformance.builder.functions import function as function_of
-from rk3588_conformance.builder.moves import pad, resize
 from rk3588_conformance.builder.options import BuiltinOptions
-from rk3588_conformance.builder.pooling import pool, reduced
-from rk3588_conformance.builder.products import matrix_product
 from tests.models.blocks import function_model
 
 X, W, B = 0, 1, 2
@@ -60,21 +56,21 @@ def addition(shape: Shape = (1, 3, 2, 4), **kwargs: object) -> Graph:
     return read_graph(add_model(np.random.default_rng(0), shape, **kwargs))
 
 
-Make = Callable[[ModelBuilder, int], int]
+Make = Callable[[Net, int], int]
 
 
 def of_one(make: Make, shape: Shape = (1, 3, 2, 32), dtype: DType = DType.INT8) -> Graph:
     """Return the graph of what ``make`` puts behind an input of ``shape``."""
-    b = ModelBuilder()
+    b = Net()
     return read_graph(b.build(make(b, b.input("x", shape, dtype, HALF))))
 
 
 def quotient(dtype: DType = DType.UINT8) -> Graph:
     """DIV of [1, 3, 2, 4] by a constant."""
 
-    def make(b: ModelBuilder, x: int) -> int:
+    def make(b: Net, x: int) -> int:
         divisor = b.constant("divisor", np.array([7]).astype(dtype.element.dtype), HALF)
-        return function_of(b, "DIV", (x, divisor), per_tensor(0.1, 3), DivOptions())
+        return b.function("DIV", (x, divisor), per_tensor(0.1, 3), DivOptions())
 
     return of_one(make, (1, 3, 2, 4), dtype)
 
@@ -108,39 +104,39 @@ def padding(
     top: int = 1, channels: int = 0, *, reader: bool = True, scheme: Padding = Padding.VALID
 ) -> Graph:
     """PAD of a [1, 9, 7, 5] image, read by a 3x3 convolution or an output itself."""
-    b = ModelBuilder()
+    b = Net()
     x = b.input("x", (1, 9, 7, 5), DType.INT8, HALF)
-    y = pad(b, x, [[0, 0], [top, 1], [1, 1], [0, channels]])
+    y = b.pad(x, [[0, 0], [top, 1], [1, 1], [0, channels]])
     if reader:
-        y = layers.conv(b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=scheme))
+        y = b.conv(y, 4, layers.Window(3, 3, padding=scheme))
     return read_graph(b.build(y))
 
 
 def bordered(**changes: object) -> Graph:
     """PADV2 of [1, 9, 7, 5], its value changed."""
     amounts = [[0, 0], [1, 0], [0, 2], [0, 0]]
-    return with_input(of_one(lambda b, x: pad(b, x, amounts, value=5), MAP), 2, **changes)
+    return with_input(of_one(lambda b, x: b.pad(x, amounts, value=5), MAP), 2, **changes)
 
 
 def mirrored(top: int = 1, mode: int = REFLECT) -> Graph:
     """MIRROR_PAD of [1, 9, 7, 5]; 7 columns on the right are inside if they are repeated."""
     right = 7 if mode == SYMMETRIC or top > 1 else 6
     amounts = [[0, 0], [top, 0], [0, right], [0, 0]]
-    return of_one(lambda b, x: pad(b, x, amounts, mode=mode), MAP)
+    return of_one(lambda b, x: b.pad(x, amounts, mode=mode), MAP)
 
 
 def interpolated(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5)) -> Graph:
     table = options.of(ResizeBilinearOptions(half_pixel_centers=True))
-    return of_one(lambda b, x: resize(b, "RESIZE_BILINEAR", x, rows, columns, table), shape)
+    return of_one(lambda b, x: b.resize("RESIZE_BILINEAR", x, rows, columns, table), shape)
 
 
 def joined(
     axis: int = 3, parts: Shape = (16, 5), dtype: DType = DType.INT8, **changes: object
 ) -> Graph:
     """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
-    b = ModelBuilder()
+    b = Net()
     inputs = [b.input(f"x{c}", (1, 3, 2, c), dtype, HALF) for c in parts]
-    graph = read_graph(b.build(moves.concatenation(b, inputs, 3)))
+    graph = read_graph(b.build(b.concatenation(inputs, 3)))
     return graph if axis == 3 and not changes else with_options(graph, axis=axis, **changes)
 
 
@@ -166,7 +162,7 @@ def blocks(block: int = 2, after: Shape = (1, 2, 3, 20)) -> Graph:
 
 def transposed(size: Shape = (1, 8, 12, 3), stride: int = 2, kernel: int = 3) -> Graph:
     """TRANSPOSE_CONV of [1, 4, 6, 5]."""
-    b = ModelBuilder()
+    b = Net()
     shape = b.constant("shape", np.array(size, np.int32))
     weights = np.ones((3, kernel, kernel, 5), np.int8)
     w = b.constant("w", weights, per_tensor(0.1, 0))
@@ -180,31 +176,31 @@ def transposed(size: Shape = (1, 8, 12, 3), stride: int = 2, kernel: int = 3) ->
 def reshaped(shape: Shape = (1, 6, 32)) -> Graph:
     """Return a graph with a reshape of [1, 3, 2, 32] between other nodes."""
 
-    def make(b: ModelBuilder, x: int) -> int:
-        y = moves.reshape(b, function_of(b, "ABS", (x,), HALF), shape)
-        return function_of(b, "ABS", (y,), HALF)
+    def make(b: Net, x: int) -> int:
+        y = b.reshape(b.function("ABS", (x,), HALF), shape)
+        return b.function("ABS", (y,), HALF)
 
     return of_one(make)
 
 
 def flattened() -> Graph:
     """RESHAPE of [1, 3, 2, 32], alone."""
-    return of_one(lambda b, x: moves.reshape(b, x, (1, 192)))
+    return of_one(lambda b, x: b.reshape(x, (1, 192)))
 
 
 def turned(axes: Shape) -> Graph:
     """TRANSPOSE of [1, 3, 2, 32]."""
-    return of_one(lambda b, x: moves.transpose(b, x, axes))
+    return of_one(lambda b, x: b.transpose(x, axes))
 
 
 def tiled(times: Shape) -> Graph:
     """TILE of [1, 3, 2, 32]."""
-    return of_one(lambda b, x: moves.tile(b, x, times))
+    return of_one(lambda b, x: b.tile(x, times))
 
 
 def gathered(places: Sequence[int], axis: int = 3) -> Graph:
     """GATHER of [1, 3, 2, 32]."""
-    return of_one(lambda b, x: moves.gather(b, x, places, axis))
+    return of_one(lambda b, x: b.gather(x, places, axis))
 
 
 def shape_computed() -> Graph:
@@ -219,7 +215,7 @@ def shape_computed() -> Graph:
 
 def side_by_side(dtype: DType, quantization: Quantization) -> Graph:
     """A concatenation of columns, the first of which have another quantisation."""
-    b = ModelBuilder()
+    b = Net()
     inputs = [b.input(n, (1, 3, 2, 16), dtype, q) for n, q in (("a", quantization), ("b", HALF))]
     y = b.tensor("joined", (1, 3, 4, 16), dtype, HALF)
     b.operator("CONCATENATION", tuple(inputs), (y,), ConcatenationOptions(2))
@@ -228,23 +224,23 @@ def side_by_side(dtype: DType, quantization: Quantization) -> Graph:
 
 def constants_joined() -> Graph:
     """Two constants, one behind the other."""
-    b = ModelBuilder()
+    b = Net()
     values = np.zeros((1, 3, 2, 16), np.int8)
-    b.output(moves.concatenation(b, [b.constant(n, values, HALF) for n in "ab"], 3))
+    b.output(b.concatenation([b.constant(n, values, HALF) for n in "ab"], 3))
     return read_graph(b.build())
 
 
 def packed_channels() -> Graph:
     """Two maps that become channels."""
-    b = ModelBuilder()
+    b = Net()
     inputs = [b.input(n, (1, 3, 2), DType.INT8, HALF) for n in "ab"]
-    return read_graph(b.build(moves.pack(b, inputs, 3)))
+    return read_graph(b.build(b.pack(inputs, 3)))
 
 
 def halves() -> Graph:
-    b = ModelBuilder()
+    b = Net()
     x = b.input("x", (2, 3, 2, 32), DType.INT8, HALF)
-    return read_graph(b.build(*moves.split(b, x, 2, 3)))
+    return read_graph(b.build(*b.split(x, 2, 3)))
 
 
 def per_tensor(scale: float, zero_point: int) -> Quantization:
@@ -297,17 +293,17 @@ def softmax(shape: Shape = (2, 5), beta: float = 1.0) -> Graph:
 
 def slopes() -> Graph:
     """PRELU of two inputs."""
-    b = ModelBuilder()
+    b = Net()
     scale = per_tensor(1 / 128, 0)
     inputs = [b.input(name, (1, 2, 3, 4), DType.INT8, scale) for name in ("input", "other")]
-    return read_graph(b.build(function_of(b, "PRELU", inputs, scale)))
+    return read_graph(b.build(b.function("PRELU", inputs, scale)))
 
 
 def slopes_of(shape: Shape) -> Graph:
     """PRELU of [1, 3, 2, 4] with constants."""
     values = np.arange(np.prod(shape), dtype=np.int8).reshape(shape)
 
-    def make(b: ModelBuilder, x: int) -> int:
+    def make(b: Net, x: int) -> int:
         return b.result("PRELU", (x, b.constant("slope", values, per_tensor(0.01, 0))), "y")
 
     return of_one(make, (1, 3, 2, 4))
@@ -316,8 +312,8 @@ def slopes_of(shape: Shape) -> Graph:
 def shown_negated() -> Graph:
     """NEG of float32 behind 8 bits, an output."""
 
-    def make(b: ModelBuilder, x: int) -> int:
-        y = function_of(b, "RELU", (x,), HALF)
+    def make(b: Net, x: int) -> int:
+        y = b.function("RELU", (x,), HALF)
         real = b.result("DEQUANTIZE", (y,), "real", dtype=DType.FLOAT32)
         return b.result("NEG", (real,), "negated", dtype=DType.FLOAT32)
 
@@ -327,7 +323,7 @@ def shown_negated() -> Graph:
 def chosen_of_many() -> Graph:
     """SELECT_V2 of a tensor, and of a constant for each of its channels where it is positive."""
 
-    def make(b: ModelBuilder, x: int) -> int:
+    def make(b: Net, x: int) -> int:
         scale = b.spec(x).quantization
         limits = b.constant("limits", np.arange(4, dtype=np.int8), scale)
         zero = b.constant("zero", np.array(0, np.float32))
@@ -341,7 +337,7 @@ def chosen_of_many() -> Graph:
 def chosen_by_bytes() -> Graph:
     """SELECT of a tensor of 8 bits where it is greater than a number of 8 bits."""
 
-    def make(b: ModelBuilder, x: int) -> int:
+    def make(b: Net, x: int) -> int:
         scale = b.spec(x).quantization
         limit = b.constant("limit", np.array(5, np.int8), scale)
         truth = b.result("GREATER", (x, limit), "truth", dtype=DType.BOOL)
@@ -351,32 +347,32 @@ def chosen_by_bytes() -> Graph:
 
 
 def pooled(shape: Shape = (1, 9, 7, 5), size: int = 3) -> Graph:
-    return of_one(lambda b, x: pool(b, "MAX_POOL_2D", x, size, size), shape)
+    return of_one(lambda b, x: b.pool("MAX_POOL_2D", x, size, size), shape)
 
 
 def tall_average() -> Graph:
     given = {"padding": Padding.VALID}
-    return of_one(lambda b, x: pool(b, "AVERAGE_POOL_2D", x, 32, 1, **given), (1, 40, 2, 1))
+    return of_one(lambda b, x: b.pool("AVERAGE_POOL_2D", x, 32, 1, **given), (1, 40, 2, 1))
 
 
 def averaged(shape: Shape = MAP, axes: Shape = (1, 2), op: str = "MEAN") -> Graph:
     given = {"keep_dims": False, "axes": axes}
-    return of_one(lambda b, x: reduced(b, op, x, per_tensor(0.25, 3), **given), shape)
+    return of_one(lambda b, x: b.reduced(op, x, per_tensor(0.25, 3), **given), shape)
 
 
 def summed() -> Graph:
-    return of_one(lambda b, x: reduced(b, "SUM", x, per_tensor(8.0, 3), keep_dims=True), MAP)
+    return of_one(lambda b, x: b.reduced("SUM", x, per_tensor(8.0, 3), keep_dims=True), MAP)
 
 
 def product(shape: Shape = (2, 3, 5), matrix: Shape = (5, 4), **changes: object) -> Graph:
     """BATCH_MATMUL with a constant."""
     values = np.random.default_rng(0).integers(-127, 128, matrix).astype(np.int8)
-    return of_one(lambda b, x: matrix_product(b, x, values, HALF, **changes), shape)
+    return of_one(lambda b, x: b.matrix_product(x, values, HALF, **changes), shape)
 
 
 def product_of_two(x: Shape = (2, 3, 5), y: Shape = (2, 7, 5), zero_point: int = 3) -> Graph:
     """BATCH_MATMUL of two computed matrices, the second one's rows the outputs."""
-    b = ModelBuilder()
+    b = Net()
     scale = per_tensor(0.5, zero_point)
     inputs = [b.input(n, s, DType.INT8, scale) for n, s in (("x", x), ("y", y))]
     z = b.tensor("z", (2, 3, 7), DType.INT8, per_tensor(90.0, 3))
@@ -391,7 +387,7 @@ def enlarged(shape: Shape = (1, 3, 2, 5), factor: int = 2) -> Graph:
 
 def enlarged_to(rows: int, columns: int, shape: Shape = (1, 3, 2, 5)) -> Graph:
     table = ResizeNearestOptions()
-    return of_one(lambda b, x: resize(b, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table), shape)
+    return of_one(lambda b, x: b.resize("RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table), shape)
 
 
 def with_nodes(*nodes: Node) -> Graph:

@@ -13,8 +13,7 @@ from delegate.ops.shared import constant_results
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
 from delegate.partition.half import as_computed
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.options import BuiltinOptions
 from tests.inferences import interpreter_of, outputs
 from tests.loops import for_each
@@ -30,7 +29,7 @@ def folded(model: bytes, **options: str) -> Graph:
 
 def random_masks(seed: int) -> tuple[bytes, list[int]]:
     """A model of masks of constants, each of which reads the ones before it; their tensors."""
-    builder, rng = ModelBuilder("masks"), np.random.default_rng(seed)
+    builder, rng = Net("masks"), np.random.default_rng(seed)
     builder.input("x", (1, 4), DType.INT8, Quantization((0.05,), (3,)))
     scales = rng.choice([0.9, 0.3, 1 / 256, 0.004, 0.0039], 2)
     first, second = (
@@ -73,7 +72,7 @@ def test_masks_are_the_runtimes(seed: int) -> None:
 @for_each("seed", range(40))
 def test_masks_of_float32_are_the_runtimes(seed: int) -> None:
     """A graph that is computed in fp16 has its float32 constants folded."""
-    builder, rng = ModelBuilder("masks"), np.random.default_rng(seed)
+    builder, rng = Net("masks"), np.random.default_rng(seed)
     builder.input("x", (1, 4), DType.FLOAT32)
     shape = tuple(rng.integers(1, 6, rng.integers(1, 4)))
     narrow = tuple(np.where(rng.integers(0, 2, len(shape)), 1, shape))
@@ -108,7 +107,7 @@ def test_masks_of_float32_are_the_runtimes(seed: int) -> None:
 
 
 def test_a_scale_at_which_the_kernels_abort_is_left_to_them() -> None:
-    builder = ModelBuilder("coarse")
+    builder = Net("coarse")
     builder.input("x", (1, 4), DType.INT8, Quantization((0.05,), (3,)))
     coarse = Quantization((1.0,), (0,))
     a, b = (builder.constant(name, np.zeros((2, 3), np.int8), coarse) for name in "ab")
@@ -119,7 +118,7 @@ def test_a_scale_at_which_the_kernels_abort_is_left_to_them() -> None:
 
 def test_a_condition_for_rows_is_left_to_the_runtime() -> None:
     """SELECT takes a vector for rows; NumPy would take it for columns."""
-    builder = ModelBuilder("rows")
+    builder = Net("rows")
     scale = Quantization((0.05,), (3,))
     builder.input("x", (1, 4), DType.INT8, scale)
     rows = builder.constant("rows", np.array([True, False, True]))
@@ -131,7 +130,7 @@ def test_a_condition_for_rows_is_left_to_the_runtime() -> None:
 
 def test_small_files_make_no_large_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constant_results, "_MOST_VALUES", 11)
-    builder = ModelBuilder("large")
+    builder = Net("large")
     scale = Quantization((0.05,), (3,))
     builder.input("x", (1, 4), DType.INT8, scale)
     row = builder.constant("row", np.arange(4, dtype=np.int8).reshape(1, 4), scale)
@@ -146,10 +145,10 @@ def test_small_files_make_no_large_constants(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def masked_model(shape: tuple[int, ...], mask: tuple[int, ...], seed: int) -> bytes:
-    builder, rng = ModelBuilder("masked"), np.random.default_rng(seed)
+    builder, rng = Net("masked"), np.random.default_rng(seed)
     scale, far = Quantization((0.05,), (3,)), Quantization((0.39,), (127,))
     x = builder.input("x", shape, DType.INT8, scale)
-    y = function(builder, "RELU", (x,), scale)
+    y = builder.function("RELU", (x,), scale)
     values = rng.choice(np.array([-128, 127, 100], np.int8), mask)
     operands = y, builder.constant("mask", values, far)
     order = operands if seed % 2 else operands[::-1]

@@ -21,8 +21,7 @@ from delegate.ops.shared.shape_arithmetic import with_shape_constants
 from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.options import Options
 from delegate.partition.half import as_computed
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.options import BuiltinOptions
 from tests.inferences import assert_same, interpreter_of
 from tests.loops import for_each
@@ -33,7 +32,7 @@ STATE = Quantization((0.02,), (-7,))
 SUMS = Quantization((0.03,), (5,))
 
 
-def repeated(builder: ModelBuilder, batch: int, sides: tuple[int, ...], value: np.ndarray) -> int:
+def repeated(builder: Net, batch: int, sides: tuple[int, ...], value: np.ndarray) -> int:
     """``value`` in every place of a map of ``sides`` per image: by FILL, or BROADCAST_TO."""
     wanted = builder.tensor(f"wanted {sides}", (len(sides) + 1,), DType.INT32)
     ends = [number(builder, side, scalar=True) for side in sides]
@@ -51,9 +50,9 @@ def repeated(builder: ModelBuilder, batch: int, sides: tuple[int, ...], value: n
 
 def recurrent_model(value: np.ndarray, *, state_is_output: bool = False) -> bytes:
     """A cell's first step: its state is of the batch, times weights, cut, and added; and joined."""
-    builder, rng = ModelBuilder("recurrent"), np.random.default_rng(5)
+    builder, rng = Net("recurrent"), np.random.default_rng(5)
     x = builder.input("x", (1, 32), DType.INT8, SCALE, shape_signature=(-1, 32))
-    y = function(builder, "RELU", (x,), SCALE)
+    y = builder.function("RELU", (x,), SCALE)
     state = repeated(builder, batch_of(builder, y), (32,), value)
     weights = builder.constant(
         "weights", rng.integers(-127, 128, (64, 32)).astype(np.int8), Quantization((0.01,), (0,))
@@ -67,12 +66,12 @@ def recurrent_model(value: np.ndarray, *, state_is_output: bool = False) -> byte
         ends = [number(builder, *at) for at in ((0, first), (0, first + 32), (1, 1))]
         builder.operator("STRIDED_SLICE", (sums, *ends), (part,), StridedSliceOptions(1, 1))
         parts.append(part)
-    gate = function(builder, "LOGISTIC", (parts[0],), Quantization((1 / 256,), (-128,)))
-    added = function(builder, "MUL", (y, gate), SCALE, MulOptions())
-    added = function(builder, "ADD", (added, parts[1]), STATE, AddOptions())
+    gate = builder.function("LOGISTIC", (parts[0],), Quantization((1 / 256,), (-128,)))
+    added = builder.function("MUL", (y, gate), SCALE, MulOptions())
+    added = builder.function("ADD", (added, parts[1]), STATE, AddOptions())
     joined = builder.tensor("joined", (1, 64), DType.INT8, STATE, shape_signature=(-1, 64))
     builder.operator("CONCATENATION", (added, state), (joined,), ConcatenationOptions(1))
-    builder.output(function(builder, "RELU", (joined,), STATE))
+    builder.output(builder.function("RELU", (joined,), STATE))
     if state_is_output:
         builder.output(state)
     return builder.build()
@@ -126,7 +125,7 @@ def constants_model(seed: int) -> tuple[bytes, dict[int, bool]]:
     """Random nodes of constants alone, whose results are outputs; and whether each is known: those
     of convolutions are if they read zeros.
     """
-    builder, rng = ModelBuilder("constants"), np.random.default_rng(seed)
+    builder, rng = Net("constants"), np.random.default_rng(seed)
     builder.input("x", (1, 4), DType.INT8, SCALE)
     kinds = ("FULLY_CONNECTED", "CONV_2D", "ADD", "MUL", "LOGISTIC", "STRIDED_SLICE", "SPLIT")
     made: dict[int, bool] = {}
@@ -163,7 +162,7 @@ def constants_model(seed: int) -> tuple[bytes, dict[int, bool]]:
             options = AddOptions() if kind == "ADD" else MulOptions()
             builder.operator(kind, (c, other), (r,), options)
         elif kind == "LOGISTIC":
-            r = function(builder, kind, (c,), Quantization((1 / 256,), (-128,)))
+            r = builder.function(kind, (c,), Quantization((1 / 256,), (-128,)))
         elif kind == "STRIDED_SLICE":
             ends = [number(builder, *at) for at in ((0, 1), (3, 6), (2, 2))]
             r = builder.tensor(f"r {count}", (2, 3), DType.INT8, scale)

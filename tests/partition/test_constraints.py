@@ -15,7 +15,7 @@ from delegate.ops.pad import hides
 from delegate.ops.shared.convolution import output_and_padding
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.rules import check_node
-from rk3588_conformance.builder import Arithmetic, ModelBuilder
+from rk3588_conformance.builder import Arithmetic, Net
 from tests.loops import for_each
 from tests.partition.rule_cases import CASES
 from tests.partition.rule_graphs import (
@@ -123,7 +123,7 @@ def test_nodes_at_the_limits_are_accepted(name: str) -> None:
 
 
 def test_other_operators_name_what_is_supported() -> None:
-    b = ModelBuilder()
+    b = Net()
     x = b.input("x", (1, 4), DType.INT8, per_tensor(1.0, 0))
     y = b.result("LOG_SOFTMAX", (x,), "y", (1, 4), per_tensor(1.0, 0), dtype=DType.INT8)
     _, (rejection,) = select_nodes(read_graph(b.build(y)))

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from itertools import combinations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +19,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import build_program
 from delegate.options import Options
 from delegate.partition.partitioner import PartitionCost
-from rk3588_conformance.builder import ModelBuilder, layers
+from rk3588_conformance.builder import Net, layers
 from tests.loops import for_each
 from tests.shared_folder import MODELS, needs_models
 
@@ -29,10 +28,10 @@ pytestmark = pytest.mark.usefixtures("weighs")
 
 def with_tail(size: int) -> Graph:
     """A convolution, a node of the CPU, and a function of what that gives."""
-    b = ModelBuilder()
+    b = Net()
     scaling = Quantization((0.05,), (-3,))
     x = b.input("x", (1, size, size, 16), DType.INT8, scaling)
-    y = layers.conv(b, np.random.default_rng(0), x, 16, layers.Window(3, 3))
+    y = b.conv(x, 16, layers.Window(3, 3))
     for name in ("once", "twice"):
         spec = b.spec(y)
         z = b.tensor(name, spec.shape, spec.dtype, spec.quantization)
@@ -138,10 +137,10 @@ def test_a_tail_is_delegated_where_its_driver_makes_it_worth_it():
     """Eight additions of 57,600 elements: 476 us on the CPU. Kicks of rocket's take 460 alone, a
     chain of rknpu's 197 with its submit. Nobody knows the driver of a simulator: the better one.
     """
-    b = ModelBuilder()
+    b = Net()
     scaling = Quantization((0.05,), (-3,))
     x = b.input("x", (1, 60, 60, 16), DType.INT8, scaling)
-    y = layers.conv(b, np.random.default_rng(0), x, 16, layers.Window(3, 3))
+    y = b.conv(x, 16, layers.Window(3, 3))
     for number in range(9):
         spec = b.spec(y)
         z = b.tensor(f"z{number}", spec.shape, spec.dtype, spec.quantization)

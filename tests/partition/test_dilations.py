@@ -13,11 +13,9 @@ from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.shared.dilations import with_dilations
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.layers import Window, conv, depthwise
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.conv_grid import dilated, moved
-from rk3588_conformance.net import Net
 from rk3588_conformance.random_layers import Numbers
 from tests.inferences import assert_same, drawn_int8, interpreter_of, invoke, outputs
 
@@ -31,24 +29,22 @@ def image_model(
     """Between two functions, so that nothing of it is at an edge; the batch is dynamic."""
     builder = Net("dilated", np.random.default_rng(seed))
     x = builder.input("x", SIZE, DType.INT8, SCALE, shape_signature=(-1, *SIZE[1:]))
-    y = function(builder, "RELU", (x,), SCALE)
+    y = builder.function("RELU", (x,), SCALE)
     z = dilated(builder, y, (3, 3), blocks, Numbers(), is_depthwise=is_depthwise, is_same=True)
-    return builder.build(function(builder, "RELU", (z,), builder.spec(z).quantization))
+    return builder.build(builder.function("RELU", (z,), builder.spec(z).quantization))
 
 
 def line_model(
     images: int = 1, pads: tuple[int, int] = (0, 0), crops: int = 0, *, is_depthwise: bool = False
 ) -> bytes:
     """Keras' Conv1D with dilation_rate, 24 steps; Keras itself pads elsewhere."""
-    builder = ModelBuilder("line")
+    builder = Net("line", np.random.default_rng(1))
     x = builder.input("x", (images, 24, 16), DType.INT8, SCALE)
     wide, b = (24 + sum(pads)) // 4, 4 * images
     split = moved(builder, "SPACE_TO_BATCH_ND", x, (b, wide, 16), (4,), (pads,))
     image = moved(builder, "EXPAND_DIMS", split, (b, 1, wide, 16), -3)
-    layer, rng = Window(1, 3, padding=Padding.VALID), np.random.default_rng(1)
-    made = depthwise(builder, rng, image, layer) if is_depthwise else conv(
-        builder, rng, image, 8, layer
-    )  # fmt: skip
+    layer = Window(1, 3, padding=Padding.VALID)
+    made = builder.depthwise(image, layer) if is_depthwise else builder.conv(image, 8, layer)
     *_, after, outputs = builder.spec(made).shape
     flat = moved(builder, "RESHAPE", made, (b, after, outputs), (-1, after, outputs))
     shape = (images, 4 * after - crops, outputs)
@@ -92,14 +88,13 @@ def test_a_depthwise_dilation_of_many_taps_is_dense(numerics: str) -> None:
 
 def gates_model(images: int, pads: tuple[int, int], taps: tuple[int, int] = (2, 2)) -> bytes:
     """Two dilated convolutions of the same blocks, as WaveNet has them."""
-    builder = ModelBuilder("gates")
+    builder = Net("gates", np.random.default_rng(3))
     x = builder.input("x", (images, 24, 16), DType.INT8, SCALE)
     wide, b = (24 + sum(pads)) // 4, 4 * images
     split = moved(builder, "SPACE_TO_BATCH_ND", x, (b, wide, 16), (4,), (pads,))
     image = moved(builder, "EXPAND_DIMS", split, (b, 1, wide, 16), -3)
-    rng = np.random.default_rng(3)
     for number, width in enumerate(taps):
-        made = conv(builder, rng, image, 8 + number, Window(1, width, padding=Padding.VALID))
+        made = builder.conv(image, 8 + number, Window(1, width, padding=Padding.VALID))
         *_, after, outputs = builder.spec(made).shape
         flat = moved(builder, "RESHAPE", made, (b, after, outputs), (-1, after, outputs))
         shape = (images, 4 * after, outputs)
@@ -198,12 +193,12 @@ def other_model(
     is_read_twice: bool = False,
 ) -> bytes:
     """A chain of one kind that says no dilation; without changes, one that does."""
-    builder = ModelBuilder("other")
+    builder = Net("other", np.random.default_rng(1))
     x = builder.input("x", (1, 8, 8, 16), DType.INT8, SCALE)
-    y = function(builder, "RELU", (x,), SCALE)
+    y = builder.function("RELU", (x,), SCALE)
     split = moved(builder, "SPACE_TO_BATCH_ND", y, (4, 4, 4, 16), (2, 2), ((0, 0), (0, 0)))
     window = Window(3, 3, padding=padding)
-    made = conv(builder, np.random.default_rng(1), split, 8, window)
+    made = builder.conv(split, 8, window)
     _, rows, columns, _ = builder.spec(made).shape
     (top, bottom), (left, right) = crops
     shape = (1, 2 * rows - top - bottom, 2 * columns - left - right, 8)

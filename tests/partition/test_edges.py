@@ -6,8 +6,8 @@ from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program import parse
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder
-from rk3588_conformance.builder.functions import edged_model, function, same_values
+from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.functions import edged_model
 
 SHAPE = (1, 3, 5, 20)
 INNER = DType.INT8, Quantization((0.5,), (3,))
@@ -58,26 +58,26 @@ def test_nothing_but_conversions_stays_on_the_cpu(before, after) -> None:
 
 
 def test_float32_inside_a_partition_stays_on_the_cpu() -> None:
-    b = ModelBuilder()
-    x = same_values(b, b.input("x", SHAPE, *INNER))
+    b = Net()
+    x = b.same_values(b.input("x", SHAPE, *INNER))
     real = b.tensor("real", SHAPE, *FLOAT)
     b.operator("DEQUANTIZE", (x,), (real,))
-    again = function(b, "QUANTIZE", (real,), INNER[1], dtype=DType.INT8)
-    assert rejected(b.build(same_values(b, again))) == {1: "host_converts", 2: "host_converts"}
+    again = b.function("QUANTIZE", (real,), INNER[1], dtype=DType.INT8)
+    assert rejected(b.build(b.same_values(again))) == {1: "host_converts", 2: "host_converts"}
 
 
 def test_an_input_that_two_nodes_read_is_converted_once_or_not() -> None:
-    b = ModelBuilder()
+    b = Net()
     x = b.input("x", SHAPE, *FLOAT)
     for scale in (0.5, 0.25):
-        b.output(same_values(b, function(b, "QUANTIZE", (x,), Quantization((scale,), (0,)),
+        b.output(b.same_values(b.function("QUANTIZE", (x,), Quantization((scale,), (0,)),
                                          dtype=DType.INT8)))  # fmt: skip
     assert rejected(b.build()) == {0: "host_converts", 2: "host_converts"}
 
 
 def test_a_result_may_be_read_as_it_is_and_as_float32() -> None:
-    b = ModelBuilder()
-    x = same_values(b, b.input("x", SHAPE, *INNER))
+    b = Net()
+    x = b.same_values(b.input("x", SHAPE, *INNER))
     real = b.tensor("real", SHAPE, *FLOAT)
     b.operator("DEQUANTIZE", (x,), (real,))
     nodes, _, outputs = edges_of(b.build(x, real))
@@ -87,10 +87,10 @@ def test_a_result_may_be_read_as_it_is_and_as_float32() -> None:
 
 
 def test_what_the_host_made_of_an_input_no_other_node_converts_back() -> None:
-    b = ModelBuilder()
-    made = function(b, "QUANTIZE", (b.input("x", SHAPE, *FLOAT),), INNER[1], dtype=INNER[0])
-    back = function(b, "QUANTIZE", (made,), SIGN_ONLY[1], dtype=SIGN_ONLY[0])
-    nodes, _, (y, _) = edges_of(b.build(back, same_values(b, made)))
+    b = Net()
+    made = b.function("QUANTIZE", (b.input("x", SHAPE, *FLOAT),), INNER[1], dtype=INNER[0])
+    back = b.function("QUANTIZE", (made,), SIGN_ONLY[1], dtype=SIGN_ONLY[0])
+    nodes, _, (y, _) = edges_of(b.build(back, b.same_values(made)))
     assert nodes == [1, 2]
     assert y.element.dtype.name == "uint8"
     assert (y.table, y.affine) == (b"", None)

@@ -9,7 +9,7 @@ from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.conv_2d import ConvOptions
 from delegate.options import Options
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.options import BuiltinOptions
 from tests.inferences import outputs
 
@@ -18,7 +18,7 @@ KERNEL = (8, 1, 1, 8)
 CAST_OPTIONS = BuiltinOptions(37, {})
 
 
-def stored_otherwise(builder: ModelBuilder, rng: np.random.Generator, name: str) -> int:
+def stored_otherwise(builder: Net, rng: np.random.Generator, name: str) -> int:
     """float32 weights of ``KERNEL`` behind a random chain from a float16 constant."""
     values = rng.integers(-8, 9, (8, 8)).astype(np.float16) / 8
     found = builder.constant(f"half {name}", values)
@@ -35,7 +35,7 @@ def stored_otherwise(builder: ModelBuilder, rng: np.random.Generator, name: str)
     return found
 
 
-def convolution(builder: ModelBuilder, x: int, weights: int, name: str) -> int:
+def convolution(builder: Net, x: int, weights: int, name: str) -> int:
     bias = builder.constant(f"bias {name}", np.zeros(8, np.float32))
     y = builder.tensor(name, IMAGE, DType.FLOAT32, shape_signature=(-1, *IMAGE[1:]))
     builder.operator("CONV_2D", (x, weights, bias), (y,), ConvOptions())
@@ -45,7 +45,7 @@ def convolution(builder: ModelBuilder, x: int, weights: int, name: str) -> int:
 def model(seed: int, *, is_cut: bool = False, is_shared: bool = False) -> bytes:
     """Two convolutions; ``is_cut``: the CPU keeps a TANH between them."""
     rng = np.random.default_rng(seed)
-    builder = ModelBuilder("stored otherwise")
+    builder = Net("stored otherwise")
     x = builder.input("x", IMAGE, DType.FLOAT32, shape_signature=(-1, *IMAGE[1:]))
     first = stored_otherwise(builder, rng, "first")
     second = first if is_shared else stored_otherwise(builder, rng, "second")
@@ -109,7 +109,7 @@ def test_values_that_the_other_type_does_not_hold_are_left_to_the_runtime() -> N
                                   (3e9, DType.INT32, False), (np.nan, DType.INT32, False),
                                   (300.0, DType.UINT8, False), (2.5, DType.FLOAT16, True),
                                   (0.1, DType.FLOAT16, False)):  # fmt: skip
-        builder = ModelBuilder("cast")
+        builder = Net("cast")
         builder.input("x", IMAGE, DType.FLOAT32)
         source = builder.constant("c", np.array([value], np.float32))
         result = builder.tensor("r", (1,), kind)

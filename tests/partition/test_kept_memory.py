@@ -8,8 +8,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.softmax import SoftmaxOptions
 from delegate.options import Options
-from rk3588_conformance.builder import ModelBuilder
-from rk3588_conformance.builder.moves import reshape, transpose
+from rk3588_conformance.builder import Net
 from tests.inferences import drawn_int8, outputs
 
 FAST = {"device": "simulator", "numerics": "exact"}
@@ -18,20 +17,20 @@ ON_CPU = "TRANSPOSE,RESHAPE,SOFTMAX"
 
 def model(*, is_shared: bool = True, is_read_twice: bool = True) -> bytes:
     """A softmax behind two reshapes; a sum reads what is between them, before it in the file."""
-    builder, scaling = ModelBuilder("kept"), Quantization((0.05,), (0,))
+    builder, scaling = Net("kept"), Quantization((0.05,), (0,))
     x = builder.input("x", (1, 8, 16, 32), DType.INT8, scaling)
-    turned = transpose(builder, x, (0, 2, 1, 3))
-    between = reshape(builder, turned, (1, 128, 1, 32)) if is_shared else turned
+    turned = builder.transpose(x, (0, 2, 1, 3))
+    between = builder.reshape(turned, (1, 128, 1, 32)) if is_shared else turned
     if is_read_twice:
         shape = builder.spec(between).shape
         summed = builder.tensor("sum", shape, DType.INT8, Quantization((0.1,), (0,)))
         builder.operator("ADD", (between, between), (summed,), AddOptions())
         builder.output(summed)
-    flat = reshape(builder, between, (1, 1, 128, 32))
+    flat = builder.reshape(between, (1, 1, 128, 32))
     share = Quantization((1 / 256,), (-128,))
     shares = builder.tensor("shares", (1, 1, 128, 32), DType.INT8, share)
     builder.operator("SOFTMAX", (flat,), (shares,), SoftmaxOptions(beta=1.0))
-    builder.output(reshape(builder, shares, (1, 128, 32)))
+    builder.output(builder.reshape(shares, (1, 128, 32)))
     return builder.build()
 
 

@@ -15,12 +15,11 @@ from delegate.options import Options
 from delegate.partition.partitioner import node_macs, select_nodes
 from delegate.partition.partitions import partition_graph
 from rk3588_conformance.builder import (
-    ModelBuilder,
+    Net,
     conv_model,
     depthwise_model,
     fully_connected_model,
     layers,
-    moves,
 )
 from rk3588_conformance.builder.ranges import random_quantization
 from tests.models.blocks import conv_conv_add_model
@@ -164,7 +163,7 @@ def test_long_alternating_chain_is_fast() -> None:
 
 
 def test_nodes_on_a_cycle_are_rejected() -> None:
-    b = ModelBuilder()
+    b = Net()
     quantization = random_quantization(np.random.default_rng(0), DType.INT8)
     x = b.input("x", (1, 2, 2, 4), DType.INT8, quantization)
     y, z = (b.tensor(name, (1, 2, 2, 4), DType.INT8, quantization) for name in "yz")
@@ -240,19 +239,19 @@ def _delegated(model: bytes) -> int:
 
 def test_a_tensor_beside_itself_again_and_again() -> None:
     """Boxes double with every node: those of the last are never counted out."""
-    builder = ModelBuilder()
+    builder = Net()
     x = builder.input("x", (1, 1, 1, 1), DType.INT8, QUANTIZATION)
-    y = layers.add(builder, x, x, output_scale=0.1, output_zero_point=3)
+    y = builder.add(x, x, output_scale=0.1, output_zero_point=3)
     for _ in range(DOUBLINGS):
-        y = moves.concatenation(builder, (y, y), 3)
+        y = builder.concatenation((y, y), 3)
     assert _delegated(builder.build(y)) == DOUBLINGS + 1
 
 
 def test_reshapes_behind_one_another_without_end() -> None:
-    builder = ModelBuilder()
+    builder = Net()
     x = builder.input("x", (1, 4, 4, 16), DType.INT8, QUANTIZATION)
     y = x
     for number in range(RESHAPES):
-        y = moves.reshape(builder, y, ((1, 4, 4, 16), (1, 2, 8, 16))[number % 2])
-    y = layers.add(builder, y, y, output_scale=0.1, output_zero_point=3)
+        y = builder.reshape(y, ((1, 4, 4, 16), (1, 2, 8, 16))[number % 2])
+    y = builder.add(y, y, output_scale=0.1, output_zero_point=3)
     assert _delegated(builder.build(y)) == RESHAPES + 1

@@ -12,8 +12,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.options import BuiltinOptions
 from tests.inferences import assert_same, outputs
 from tests.loops import for_each
@@ -25,9 +24,9 @@ SCALE, RESULT = Quantization((0.05,), (3,)), Quantization((0.06,), (-9,))
 
 def model(*, shown: str = "") -> bytes:
     """RELU, NEG in float32, and RELU. ``shown``: also an output, of the float32 tensors."""
-    builder = ModelBuilder("real")
+    builder = Net("real")
     x = builder.input("x", (1, 4, 5, 19), DType.INT8, SCALE)
-    y = function(builder, "RELU", (x,), SCALE)
+    y = builder.function("RELU", (x,), SCALE)
     tensors = {
         name: builder.tensor(name, (1, 4, 5, 19), DType.FLOAT32) for name in ("real", "negative")
     }
@@ -35,7 +34,7 @@ def model(*, shown: str = "") -> bytes:
     builder.operator("NEG", (tensors["real"],), (tensors["negative"],))
     z = builder.tensor("z", (1, 4, 5, 19), DType.INT8, RESULT)
     builder.operator("QUANTIZE", (tensors["negative"],), (z,))
-    builder.output(function(builder, "RELU6", (z,), RESULT))
+    builder.output(builder.function("RELU6", (z,), RESULT))
     if shown:
         builder.output(tensors[shown])
     return builder.build()
@@ -56,7 +55,7 @@ def test_a_part_of_it_stays_with_the_runtime(denied: str, shown: str, rule: str)
     assert found["NEG"] == rule
 
 
-def steps(builder: ModelBuilder, y: int, other: int, options: dict[str, BuiltinOptions]) -> int:
+def steps(builder: Net, y: int, other: int, options: dict[str, BuiltinOptions]) -> int:
     """Softplus as PyTorch's exports have it: SELECT(y > 20, ``other``, LOG(EXP(y) + 1))."""
     shape = builder.spec(y).shape
     made = {
@@ -87,13 +86,14 @@ KINDS = {"EXP": BuiltinOptions(33, {}), "SELECT": BuiltinOptions(47, {})}
 
 def softplus(*, two: bool = False) -> bytes:
     """Softplus of a function; ``two``: what is chosen for large values is another input."""
-    builder, shape = ModelBuilder("softplus"), (1, 4, 5, 19)
+    builder, shape = Net("softplus"), (1, 4, 5, 19)
     x = builder.input("x", shape, DType.INT8, SCALE)
-    y = function(builder, "RELU6", (x,), SCALE)
-    other = builder.input("other", shape, DType.INT8, RESULT) if two else function(
-        builder, "QUANTIZE", (y,), RESULT
-    )  # fmt: skip
-    builder.output(function(builder, "TANH", (steps(builder, y, other, KINDS),), RESULT))
+    y = builder.function("RELU6", (x,), SCALE)
+    if two:
+        other = builder.input("other", shape, DType.INT8, RESULT)
+    else:
+        other = builder.function("QUANTIZE", (y,), RESULT)
+    builder.output(builder.function("TANH", (steps(builder, y, other, KINDS),), RESULT))
     return builder.build()
 
 
@@ -134,14 +134,14 @@ def test_comparisons_of_8_bits_are_what_the_runtime_computes(
     op: str, scales: tuple[float, float]
 ) -> None:
     """Its kernel scales both operands, and tells no values apart that are nearer than 1/256."""
-    builder, shape = ModelBuilder("bytes"), (1, 4, 5, 19)
+    builder, shape = Net("bytes"), (1, 4, 5, 19)
     ours, theirs = (
         Quantization((scale,), (zero,)) for scale, zero in zip(scales, (3, -20), strict=True)
     )
     y = builder.input("x", shape, DType.INT8, ours)
     limit = builder.constant("limit", np.array(-60, np.int8), theirs)
     truth = builder.result(op, (y, limit), "truth", shape, dtype=DType.BOOL)
-    less = function(builder, "RELU", (y,), ours)
+    less = builder.function("RELU", (y,), ours)
     chosen = builder.tensor("chosen", shape, DType.INT8, ours)
     builder.operator("SELECT", (truth, y, less), (chosen,), KINDS["SELECT"])
     builder.output(chosen)
@@ -158,7 +158,7 @@ REALS = {
 @pytest.mark.parametrize("op", REALS)
 @for_each("seed", range(6))
 def test_every_value_is_the_runtimes(op: str, seed: int) -> None:
-    builder, rng = ModelBuilder(op), np.random.default_rng(seed)
+    builder, rng = Net(op), np.random.default_rng(seed)
     kind = DType.INT8 if seed % 2 else DType.UINT8
     least = -128 if seed % 2 else 0
     zeros = rng.integers(least, least + 256, 2).tolist()
@@ -180,11 +180,11 @@ class Drawn:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.builder = ModelBuilder("drawn")
+        self.builder = Net("drawn")
         self.names = itertools.count()
         shape = (1, 4, 5, 16)
         inputs = [self.builder.input(name, shape, DType.INT8, self.scale()) for name in ("x", "o")]
-        first = function(self.builder, "RELU6", inputs[:1], self.scale())
+        first = self.builder.function("RELU6", inputs[:1], self.scale())
         self.eights, self.reals, self.truths = [first, *inputs[self.rng.integers(1, 3) :]], [], []
         for _ in range(int(self.rng.integers(4, 14))):
             self.step()
@@ -253,7 +253,7 @@ def test_whatever_is_drawn_is_what_the_runtime_computes(seed: int) -> None:
 @pytest.mark.parametrize("is_read", [True, False])
 def test_a_choice_that_no_table_makes_is_refused_alone(denied: str, is_read: bool) -> None:
     """Between two inputs, or by a truth value that the CPU computes; also where nobody reads it."""
-    builder, shape = ModelBuilder("choice"), (1, 4, 5, 16)
+    builder, shape = Net("choice"), (1, 4, 5, 16)
     x, other = (builder.input(name, shape, DType.INT8, SCALE) for name in ("x", "other"))
     real = builder.tensor("real", shape, DType.FLOAT32)
     truth = builder.tensor("truth", shape, DType.BOOL)
@@ -262,7 +262,7 @@ def test_a_choice_that_no_table_makes_is_refused_alone(denied: str, is_read: boo
     limit = builder.constant("limit", np.array(3.0, np.float32))
     builder.operator("GREATER", (real, limit), (truth,))
     builder.operator("SELECT", (truth, x, other if is_read else x), (chosen,), KINDS["SELECT"])
-    builder.output(function(builder, "TANH", (other,), SCALE))
+    builder.output(builder.function("TANH", (other,), SCALE))
     if is_read:
         builder.output(chosen)
     result = compile_model(builder.build(), Options.from_mapping({"deny_ops": denied}, {}))

@@ -16,7 +16,7 @@ from delegate.ops import OPERATORS
 from delegate.options import Options
 from delegate.partition.rules import RULES as PARTITION_RULES
 from delegate.partition.workload import workload_of
-from rk3588_conformance.builder import Arithmetic, ModelBuilder, fully_connected_model, layers
+from rk3588_conformance.builder import Arithmetic, Net, fully_connected_model
 from tests.partition.rule_graphs import padding
 from tools.generate.operators import common_rules, page, sentence_of
 
@@ -38,9 +38,9 @@ def test_a_rule_is_on_the_page_and_in_a_test(rule) -> None:
 
 def dense(shape: tuple[int, ...], columns: int) -> Graph:
     """FULLY_CONNECTED of a feature map with ``columns`` columns."""
-    b = ModelBuilder()
+    b = Net()
     x = b.input("x", shape, DType.INT8, SCALING)
-    b.output(layers.fully_connected(b, np.random.default_rng(0), x, outputs=3, inputs=columns))
+    b.output(b.fully_connected(x, outputs=3, inputs=columns))
     return read_graph(b.build())
 
 

@@ -19,8 +19,7 @@ from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.shared.shape_arithmetic import with_shape_constants
 from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.options import Options
-from rk3588_conformance.builder.functions import function
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.options import BuiltinOptions
 from tests.inferences import assert_same, drawn_int8, interpreter_of, invoke
 from tests.loops import for_each
@@ -31,12 +30,12 @@ SHAPE_OPTIONS = BuiltinOptions(55, {0: b"\2"})
 FIRST = StridedSliceOptions(shrink_axis_mask=1)
 
 
-def number(builder: ModelBuilder, *values: int, scalar: bool = False) -> int:
+def number(builder: Net, *values: int, scalar: bool = False) -> int:
     array = np.array(values[0] if scalar else values, np.int32)
     return builder.constant(f"number {values}", array)
 
 
-def batch_of(builder: ModelBuilder, x: int) -> int:
+def batch_of(builder: Net, x: int) -> int:
     """The number of images, as Keras writes it."""
     rank = len(builder.spec(x).shape)
     shape = builder.tensor(f"shape {x}", (rank,), DType.INT32)
@@ -49,15 +48,15 @@ def batch_of(builder: ModelBuilder, x: int) -> int:
 
 def reshaped_model(*, shape_is_output: bool = False) -> bytes:
     """A function of a map whose rows are joined, at the batch that is found while it runs."""
-    builder = ModelBuilder("reshaped")
+    builder = Net("reshaped")
     x = builder.input("x", (1, 4, 8, 32), DType.INT8, SCALE, shape_signature=(-1, 4, 8, 32))
-    y = function(builder, "RELU", (x,), SCALE)
+    y = builder.function("RELU", (x,), SCALE)
     sides = [number(builder, n, scalar=True) for n in (2, 16, 32)]
     wanted = builder.tensor("wanted", (4,), DType.INT32)
     builder.operator("PACK", (batch_of(builder, y), *sides), (wanted,), PackOptions(4, 0))
     z = builder.tensor("z", (1, 2, 16, 32), DType.INT8, SCALE, shape_signature=(-1, 2, 16, 32))
     builder.operator("RESHAPE", (y, wanted), (z,))
-    builder.output(function(builder, "RELU", (z,), SCALE))
+    builder.output(builder.function("RELU", (z,), SCALE))
     if shape_is_output:
         builder.output(wanted)
     return builder.build()
@@ -74,9 +73,9 @@ def run(model: bytes, batch: int, **options: str) -> list[np.ndarray]:
 
 def dense_model() -> bytes:
     """Dense of rank 3 as Keras 3 has it: sides of a matrix whose shape the file leaves open."""
-    builder, rng = ModelBuilder("dense"), np.random.default_rng(3)
+    builder, rng = Net("dense"), np.random.default_rng(3)
     x = builder.input("x", (1, 6, 32), DType.INT8, SCALE, shape_signature=(-1, 6, 32))
-    y = function(builder, "RELU", (x,), SCALE)
+    y = builder.function("RELU", (x,), SCALE)
     shape = builder.tensor("shape", (3,), DType.INT32)
     builder.operator("SHAPE", (y,), (shape,), SHAPE_OPTIONS)
     sides = []
@@ -99,7 +98,7 @@ def dense_model() -> bytes:
     builder.operator("PACK", (batch_of(builder, y), *numbers), (back,), PackOptions(3, 0))
     result = builder.tensor("result", (1, 6, 16), DType.INT8, SCALE, shape_signature=(-1, 6, 16))
     builder.operator("RESHAPE", (z, back), (result,))
-    return builder.build(function(builder, "RELU", (result,), SCALE))
+    return builder.build(builder.function("RELU", (result,), SCALE))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
@@ -151,7 +150,7 @@ def test_compiled_ahead_of_time_nothing_of_it_is_left() -> None:
 def arithmetic_model(seed: int) -> bytes:
     """Random arithmetic over the shape of a map; its results are outputs."""
     rng = np.random.default_rng(seed)
-    builder = ModelBuilder("arithmetic")
+    builder = Net("arithmetic")
     shape = tuple(int(n) for n in rng.integers(1, 9, int(rng.integers(1, 5))))
     x = builder.input("x", shape, DType.INT8, SCALE)
     found = [builder.tensor("shape", (len(shape),), DType.INT32)]
@@ -186,8 +185,7 @@ def arithmetic_model(seed: int) -> bytes:
             made("CONCATENATION", (one, one), (2 * size[0],), ConcatenationOptions(0))
         elif kind == "gather":
             places = rng.integers(0, size[0], int(rng.integers(1, 5)))
-            made("GATHER", (one, number(builder, *map(int, places))), places.shape,
-                 GatherOptions())  # fmt: skip
+            made("GATHER", (one, number(builder, *map(int, places))), places.shape, GatherOptions())
         elif kind == "all":
             made("REDUCE_PROD", (one, number(builder, 0)), (), ReducerOptions())
     return builder.build(*found)

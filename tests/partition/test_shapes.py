@@ -13,9 +13,7 @@ from delegate.ops.operator import ABSENT
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.shapes import first_unknown, following_shapes, with_shapes
-from rk3588_conformance.builder.model_builder import ModelBuilder
-from rk3588_conformance.builder.moves import expand_dims, resize, squeeze
-from rk3588_conformance.builder.pooling import pool, reduced
+from rk3588_conformance.builder import Net
 from rk3588_conformance.cut_model import exposed_model
 from rk3588_conformance.generated.random_graphs import random_graph
 from tests.loops import for_each
@@ -87,7 +85,7 @@ def test_what_the_graph_says_of_results_does_not_count() -> None:
 
 
 def test_shapes_end_where_none_follow() -> None:
-    builder = ModelBuilder("ranks")
+    builder = Net("ranks")
     x = builder.input("x", (1, 4, 4, 32), DType.INT8)
     y = builder.tensor("y", (1, 4, 4, 16), DType.INT8)
     numbers = [builder.constant(f"n{i}", np.array(v, np.int32)) for i, v in
@@ -102,7 +100,7 @@ def test_shapes_end_where_none_follow() -> None:
     assert first_unknown(other, partition, shapes) == graph.node(0)
 
 
-def reshaped(builder: ModelBuilder, x: int, numbers: tuple[int, ...]) -> int:
+def reshaped(builder: Net, x: int, numbers: tuple[int, ...]) -> int:
     spec = builder.spec(x)
     shape = np.zeros(spec.shape).reshape(numbers).shape
     y = builder.tensor("reshaped", shape, spec.dtype, spec.quantization)
@@ -111,21 +109,21 @@ def reshaped(builder: ModelBuilder, x: int, numbers: tuple[int, ...]) -> int:
     return y
 
 
-MAKERS: dict[str, Callable[[ModelBuilder, int], int]] = {
+MAKERS: dict[str, Callable[[Net, int], int]] = {
     "RESHAPE to what is left": lambda b, x: reshaped(b, x, (1, -1, 16)),
     "RESHAPE to one image": lambda b, x: reshaped(b, x, (1, 1, -1, 16)),
     "RESHAPE to a fixed shape": lambda b, x: reshaped(b, x, (1, 6, 16)),
-    "SQUEEZE": lambda b, x: squeeze(b, x, (6, 16)),
-    "EXPAND_DIMS": lambda b, x: expand_dims(b, x, (1, 1, 1, 6, 16)),
-    "SAME": lambda b, x: pool(b, "MAX_POOL_2D", x, 3, 2, 2, 3),
-    "VALID": lambda b, x: pool(b, "AVERAGE_POOL_2D", x, 1, 2, 2, 3, Padding.VALID),
-    "MEAN": lambda b, x: reduced(b, "MEAN", x, Quantization((0.1,), (0,)), keep_dims=True),
-    "MEAN without pixels": lambda b, x: reduced(
-        b, "MEAN", x, Quantization((0.1,), (0,)), keep_dims=False
+    "SQUEEZE": lambda b, x: b.squeeze(x, (6, 16)),
+    "EXPAND_DIMS": lambda b, x: b.expand_dims(x, (1, 1, 1, 6, 16)),
+    "SAME": lambda b, x: b.pool("MAX_POOL_2D", x, 3, 2, 2, 3),
+    "VALID": lambda b, x: b.pool("AVERAGE_POOL_2D", x, 1, 2, 2, 3, Padding.VALID),
+    "MEAN": lambda b, x: b.reduced("MEAN", x, Quantization((0.1,), (0,)), keep_dims=True),
+    "MEAN without pixels": lambda b, x: b.reduced(
+        "MEAN", x, Quantization((0.1,), (0,)), keep_dims=False
     ),
-    "REDUCE_MAX": lambda b, x: reduced(b, "REDUCE_MAX", x, keep_dims=False, axes=(-2, 1)),
-    "RESIZE_NEAREST_NEIGHBOR": lambda b, x: resize(
-        b, "RESIZE_NEAREST_NEIGHBOR", x, 4, 12, ResizeNearestOptions()
+    "REDUCE_MAX": lambda b, x: b.reduced("REDUCE_MAX", x, keep_dims=False, axes=(-2, 1)),
+    "RESIZE_NEAREST_NEIGHBOR": lambda b, x: b.resize(
+        "RESIZE_NEAREST_NEIGHBOR", x, 4, 12, ResizeNearestOptions()
     ),
 }
 
@@ -136,7 +134,7 @@ def test_shapes_of_one_operator_follow_as_in_the_runtime(
     maker: str, shape: tuple[int, ...]
 ) -> None:
     """Or none do, and the runtime says which."""
-    builder = ModelBuilder("one")
+    builder = Net("one")
     x = builder.input("x", (1, 1, 6, 16), DType.INT8, Quantization((0.1,), (0,)))
     y = MAKERS[maker](builder, x)
     content = builder.build(y)

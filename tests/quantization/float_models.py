@@ -7,14 +7,13 @@ import numpy as np
 from delegate.model.graph import DType, Padding
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
-from rk3588_conformance.builder import options
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net, options
 
 SIDE = 16
 
 
 def conv(
-    builder: ModelBuilder,
+    builder: Net,
     x: int,
     channels: int,
     name: str,
@@ -40,7 +39,7 @@ def conv(
     return builder.result("CONV_2D", operands, name, (1, h, w, channels), options=ConvOptions())
 
 
-def reshaped(builder: ModelBuilder, x: int, shape: tuple[int, ...], name: str) -> int:
+def reshaped(builder: Net, x: int, shape: tuple[int, ...], name: str) -> int:
     target = builder.constant(f"{name}/shape", np.array(shape, np.int32))
     return builder.result("RESHAPE", [x, target], name, shape, options=options.reshape(shape))
 
@@ -49,7 +48,7 @@ def two_heads(*, half: bool = True, largest: float = 8.0) -> bytes:
     """Two heads of different ranges, reshaped and joined: "conv", "relu", "small", "large",
     "joined". The second head's results are ``largest`` times the first one's.
     """
-    builder = ModelBuilder("two_heads")
+    builder = Net("two_heads")
     x = builder.input("image", (1, SIDE, SIDE, 3), DType.FLOAT32)
     y = conv(builder, x, 8, "conv", seed=1, half=half)
     y = builder.result("RELU", [y], "relu")
@@ -69,7 +68,7 @@ def two_heads(*, half: bool = True, largest: float = 8.0) -> bytes:
 
 def chain(*, bias: np.ndarray | None = None, weights: np.ndarray | None = None) -> bytes:
     """Three convolutions: "first", "second", "third"; ``bias``, ``weights`` of the second."""
-    builder = ModelBuilder("chain")
+    builder = Net("chain")
     x = builder.input("image", (1, SIDE, SIDE, 3), DType.FLOAT32)
     y = conv(builder, x, 4, "first", seed=1)
     y = conv(builder, y, 4, "second", seed=2, bias=bias, weights=weights)
@@ -93,7 +92,7 @@ def save_pictures(folder: Path, count: int = 6) -> list[Path]:
 
 def classifier(classes: int = 10) -> bytes:
     """Scores of ``classes`` over the whole picture, as classifiers have them."""
-    builder = ModelBuilder("classifier")
+    builder = Net("classifier")
     x = builder.input("image", (1, 3, 3, 3), DType.FLOAT32)
     weights = np.random.default_rng(7).normal(0, 0.2, (classes, 3, 3, 3)).astype(np.float32)
     operands = [

@@ -11,7 +11,7 @@ from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_model
 from delegate.model.tflite_schema import FILE_IDENTIFIER, ModelSlot, OperatorCodeSlot
 from delegate.ops.conv_2d import ConvOptions
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.sparse import Tree, encoded
 from rk3588_conformance.cut_model import parse
 from rk3588_vision.quantization.float_model import SIGNATURE, FloatModel
@@ -50,7 +50,7 @@ def test_float16_constants_are_folded_and_dropped(path: Path) -> None:
 
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "float16"])
 def test_sparse_weights_are_folded(path: Path, half: bool) -> None:
-    builder = ModelBuilder("sparse")
+    builder = Net("sparse")
     x = builder.input("image", (1, SIDE, SIDE, 3), DType.FLOAT32)
     dense = np.random.default_rng(1).normal(size=(4, 3, 3, 3)).astype(np.float32)
     dense[:, :, :, 1] = 0
@@ -75,7 +75,7 @@ def test_a_signature_is_added_and_an_old_one_kept(path: Path) -> None:
     names = [FloatModel.read(path).graph.tensor(t).name for t in signature.outputs.values()]
     assert names == ["joined"]
 
-    builder = ModelBuilder("signed")
+    builder = Net("signed")
     x = builder.input("image", (1, SIDE, SIDE, 3), DType.FLOAT32)
     y = conv(builder, x, 4, "y", seed=1, half=True)
     builder.signature("mine", {"in": x}, {"out": y})
@@ -87,7 +87,7 @@ def test_a_signature_is_added_and_an_old_one_kept(path: Path) -> None:
 
 
 def test_every_tensor_gets_a_name_of_its_own(path: Path) -> None:
-    builder = ModelBuilder("names")
+    builder = Net("names")
     x = builder.input("image", (1, SIDE, SIDE, 3), DType.FLOAT32)
     y = conv(builder, x, 3, "same", seed=1)
     y = conv(builder, y, 3, "same", seed=2)
@@ -120,25 +120,25 @@ def test_models_that_cannot_be_quantised_are_refused(path: Path) -> None:
     with pytest.raises(ModelError, match=r"quantised already .*give the float model"):
         FloatModel.read(QUANTISED)
 
-    builder = ModelBuilder("two")
+    builder = Net("two")
     x, y = (builder.input(name, (1, 4, 4, 3), DType.FLOAT32) for name in "xy")
     path.write_bytes(builder.build(builder.result("MUL", [x, y], "z")))
     with pytest.raises(ModelError, match="has 2 inputs"):
         FloatModel.read(path)
 
-    builder = ModelBuilder("integers")
+    builder = Net("integers")
     x = builder.input("x", (1, 4, 4, 3), DType.INT32)
     path.write_bytes(builder.build(builder.result("ABS", [x], "y")))
     with pytest.raises(ModelError, match="'x' is int32, not float32"):
         FloatModel.read(path)
 
-    builder = ModelBuilder("compiled")
+    builder = Net("compiled")
     x = builder.input("x", (1, 4, 4, 3), DType.FLOAT32)
     path.write_bytes(builder.build(builder.result("CUSTOM:rk3588-npu", [x], "y")))
     with pytest.raises(ModelError, match="compiled for the NPU already"):
         FloatModel.read(path)
 
-    builder = ModelBuilder("branches")
+    builder = Net("branches")
     x = builder.input("x", (1, 4, 4, 3), DType.FLOAT32)
     builder.output(builder.result("ABS", [x], "y"))
     builder.subgraph("other")

@@ -7,7 +7,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.operator_options import Options
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.leaky_relu import LeakyReluOptions
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_vision.quantization.int8_islands import with_int8_islands
 from tests.inferences import outputs
 
@@ -18,7 +18,7 @@ SLOPES = np.array([[[0.5, -0.25, 0.1, 1.5]]], np.float32)
 
 def model(op: str, options: Options | None = None, *, reads_twice: bool = False) -> bytes:
     """int8, DEQUANTIZE, the operator, QUANTIZE; ``reads_twice``: its result is an output, too."""
-    builder = ModelBuilder("island")
+    builder = Net("island")
     x = builder.input("x", SHAPE, DType.INT8, SOURCE)
     real = builder.tensor("x_real", SHAPE, DType.FLOAT32)
     builder.operator("DEQUANTIZE", [x], [real])

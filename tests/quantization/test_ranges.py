@@ -9,7 +9,7 @@ import pytest
 
 from delegate.errors import ModelError
 from delegate.model.graph import DType
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from rk3588_vision.quantization.float_model import FloatModel
 from rk3588_vision.quantization.ranges import (
     Range,
@@ -43,7 +43,7 @@ def by_name(model: FloatModel, found: dict[int, Any]) -> dict[str, Any]:
 
 
 def test_ranges_are_of_all_samples(tmp_path: Path) -> None:
-    builder = ModelBuilder("double")
+    builder = Net("double")
     x = builder.input("x", (1, SIDE, SIDE, 3), DType.FLOAT32)
     model = read(tmp_path, builder.build(builder.result("ADD", [x, x], "y")))
     steps: list[int] = []
@@ -58,7 +58,7 @@ def test_ranges_are_of_all_samples(tmp_path: Path) -> None:
 
 
 def test_ranges_may_leave_odd_samples_out(tmp_path: Path) -> None:
-    builder = ModelBuilder("double")
+    builder = Net("double")
     x = builder.input("x", (1, SIDE, SIDE, 3), DType.FLOAT32)
     model = read(tmp_path, builder.build(builder.result("ADD", [x, x], "y")))
     samples = [partial(flat, value) for value in (*[0.5] * 10, 50.0, -30.0)]

@@ -16,7 +16,7 @@ from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net
 from tests.cli.conftest import Run, run
 from tests.quantization.float_models import SIDE, chain, conv, save_pictures, two_heads
 from tests.shared_folder import MODELS, SHARED, needs_models
@@ -150,7 +150,7 @@ def test_published_models_run_whole_on_the_npu(
 def test_operators_that_the_package_does_not_know_become_int8(
     run: Run, tmp_path: Path, pictures: Path
 ) -> None:
-    builder = ModelBuilder("slopes")
+    builder = Net("slopes")
     y = conv(builder, builder.input("image", (1, SIDE, SIDE, 3), DType.FLOAT32), 8, "a", seed=1)
     slopes = builder.constant("slopes", np.full((1, 1, 8), 0.25, np.float32))
     y = builder.result("PRELU", [y, slopes], "b")

@@ -11,8 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from delegate.model.graph import Activation, DType, Quantization
-from rk3588_conformance.builder import layers
-from rk3588_conformance.builder.model_builder import ModelBuilder
+from rk3588_conformance.builder import Net, layers
 from tests.lower.numerics.judge import Case
 
 CHANNELS = (1, 7, 16, 20, 32, 50)
@@ -93,7 +92,7 @@ def _model(
     values = np.arange(-128, 128, dtype=np.int8).reshape(1, 8, 32, 1)
     count = weights.size
     is_depthwise = bool(rng.integers(2))
-    builder = ModelBuilder("solved")
+    builder = Net("solved", rng)
     lanes = count if is_depthwise else 1
     x = builder.input("x", (1, 8, 32, lanes), DType.INT8, source)
     shape = (1, 1, 1, count) if is_depthwise else (count, 1, 1, 1)
@@ -108,7 +107,7 @@ def _model(
         output_zero_point=output[1],
     )
     if is_depthwise:
-        y = layers.depthwise(builder, rng, x, layers.Window(1, 1), arithmetic=arithmetic)
+        y = builder.depthwise(x, layers.Window(1, 1), arithmetic=arithmetic)
     else:
-        y = layers.conv(builder, rng, x, count, layers.Window(1, 1), arithmetic=arithmetic)
+        y = builder.conv(x, count, layers.Window(1, 1), arithmetic=arithmetic)
     return Case(builder.build(y), (np.ascontiguousarray(np.repeat(values, lanes, axis=3)),))
