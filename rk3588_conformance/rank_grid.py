@@ -179,15 +179,12 @@ def _functions(net: Net, v: Values) -> int:
     return _LAYERS[v.by](net, net.x, _Drawn(result, whole, channels))
 
 
-_FIRST_LAYERS: dict[str, Callable[[Net, int, _Drawn], int]] = {
-    "pixels": lambda net, x, drawn: net.reduced(
-        "MEAN", x, drawn.result, keep_dims=True, axes=(2, 3)
-    ),
-    "channels": lambda net, x, drawn: net.reduced(
-        "MEAN", x, drawn.result, keep_dims=True, axes=(1,)
-    ),
-    "largest": lambda net, x, _: net.reduced("REDUCE_MAX", x, axes=(2, 3), keep_dims=True),
-}
+_MEANS = ("MEAN",)
+_FIRST_LAYERS = {
+    "pixels": ("MEAN", (2, 3)), "channels": ("MEAN", (1,)), "image": ("MEAN", (0, 2, 3)),
+    "largest": ("REDUCE_MAX", (2, 3)),
+}  # fmt: skip
+"""Operators and axes; a mean of several images at once is none of pixels."""
 
 
 @layer_grid(
@@ -196,12 +193,14 @@ _FIRST_LAYERS: dict[str, Callable[[Net, int, _Drawn], int]] = {
     shape=("1x5x7x33", "1x12x10x16", "1x1x9x20", "2x3x4x8", "1x36x40x5"),
     by=tuple(_FIRST_LAYERS),
     joined=(False, True),
+    is_in=lambda v: v.by != "image" or v.input_shape[0] == 1,
 )
 def _channels_first(net: Net, v: Values) -> int:
     """Reduce pixels or channels of a map, channels first, and perhaps add the map."""
     result = net.rescaled(net.x, 1.3)
     x = net.transpose(net.computed(net.x), _TO_FIRST)
-    y = _FIRST_LAYERS[v.by](net, x, _Drawn(result, 0, 0))
+    op, axes = _FIRST_LAYERS[v.by]
+    y = net.reduced(op, x, result if op in _MEANS else None, keep_dims=True, axes=axes)
     if v.joined:
         y = net.function("ADD", (x, y), result, AddOptions())
     return net.computed(net.transpose(y, _TO_LAST))

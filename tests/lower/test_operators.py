@@ -1,7 +1,5 @@
 """Operators against the reference kernels, beyond what conformance families draw."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -11,11 +9,10 @@ from delegate.lower.task import ConvTask
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from rk3588_conformance.builder import Net, add_model, conv_model
+from rk3588_conformance.builder import Net, conv_model
 from rk3588_conformance.builder.layers import Arithmetic, Window
 from rk3588_conformance.random_layers import Numbers
 from tests.inferences import interpreter_of, invoke
-from tests.loops import for_each
 from tests.lower.fusion_graphs import AUTO, EXACT, inputs_of, off, references, run
 from tests.lower.reference import (
     differences,
@@ -24,26 +21,6 @@ from tests.lower.reference import (
     tflite_outputs,
     whole_graph,
 )
-
-
-@for_each("is_constant", [False, True])
-@for_each("shape", [(2, 5, 3, 21), (3, 1, 5, 1), (2, 1, 1, 40)])
-@for_each("kept", tuple(itertools.product((False, True), repeat=4)))
-def test_an_operand_is_broadcast(kept, shape, is_constant):
-    """Every choice of dimensions that are kept; the others are 1."""
-    other = tuple(d if keep else 1 for d, keep in zip(shape, kept, strict=True))
-    rng = np.random.default_rng([*shape, *kept])
-    model = add_model(rng, shape, other_shape=other, is_constant=is_constant)
-    (difference,) = differences(model, rng)
-    assert not difference.any()
-
-
-@pytest.mark.parametrize("other", [(), (1,), (21,), (3, 21), (5, 1, 21)])
-def test_a_constant_of_lower_rank_is_broadcast(other):
-    rng = np.random.default_rng(len(other))
-    model = add_model(rng, (2, 5, 3, 21), other_shape=other, is_constant=True)
-    (difference,) = differences(model, rng)
-    assert not difference.any()
 
 
 @pytest.mark.parametrize("batch", [2, 3])
