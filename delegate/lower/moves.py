@@ -185,7 +185,8 @@ def cut(chip: Chip, part: Part, written: int) -> Move:
         return moving.move(window, target, weights, selection)
 
     writes = chip.groups.surfaces_written(written, is_depthwise=is_selection)
-    return Move(tasks, _surface(channel) + surfaces_of(lanes), writes)
+    pixels = chip.groups.surface_pixels(is_selection)
+    return Move(tasks, _surface(channel) + surfaces_of(lanes), writes, surface_pixels=pixels)
 
 
 Spot = tuple[int, int]

@@ -216,6 +216,7 @@ def direct_parts(chip: Chip, graph: Graph, operator: Operator, node: Node) -> li
     if operator.movement is Movement.JOIN:
         views = [(view_of(part.part.shape), view_of(part.whole.shape)) for part in parts]
         is_direct = all(view.height == 1 or view.width == whole.width for view, whole in views)
+        is_direct = is_direct and all(part.steps == (1, 1) for part in parts)
         return [part if is_direct else None for part in parts]
     stride, columns = most_stride(chip), _most_columns(chip)
     reached = (max(part.steps) <= stride and part.begin[2] <= columns for part in parts)
