@@ -43,6 +43,11 @@ _BEYOND: Final = 4 * HALF_MOST
 multiply and to cut off at 0 where it has an upper end, too.
 """
 
+_MOST_END: Final = 16
+"""The largest end that is taken from values and added again: both round to steps of at most 2^-20,
+where those of a large end, such as 65504 for "none", would be larger than the values.
+"""
+
 
 def is_per_channel(constant: Tensor, shape: Shape) -> bool:
     """Return whether a constant is one value, or one per channel of ``shape``."""
@@ -61,7 +66,7 @@ def with_constant(
     """Return the plan of a map and a constant, its first operand if ``is_first``."""
     assert constant.constant is not None
     values = constant.constant.astype(np.float32)
-    if which in SELECTING and values.size == 1:
+    if which in SELECTING and values.size == 1 and abs(values.item()) <= _MOST_END:
         end = float(values.item())
         return _bounded(planning, operation, end, is_most=which is EwOperation.MIN)
     is_negated = False
