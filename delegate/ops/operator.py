@@ -33,14 +33,14 @@ from delegate.model.graph import named as named
 from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import Options
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
-from delegate.ops.kinds import RESULT as RESULT
-from delegate.ops.kinds import HostValues as HostValues
-from delegate.ops.kinds import Movement as Movement
-from delegate.ops.kinds import OnImage as OnImage
-from delegate.ops.kinds import Role as Role
-from delegate.ops.kinds import Side as Side
-from delegate.ops.kinds import Turn as Turn
-from delegate.ops.kinds import Whole as Whole
+from delegate.ops.shared.kinds import RESULT as RESULT
+from delegate.ops.shared.kinds import HostValues as HostValues
+from delegate.ops.shared.kinds import Movement as Movement
+from delegate.ops.shared.kinds import OnImage as OnImage
+from delegate.ops.shared.kinds import Role as Role
+from delegate.ops.shared.kinds import Side as Side
+from delegate.ops.shared.kinds import Turn as Turn
+from delegate.ops.shared.kinds import Whole as Whole
 
 
 @dataclass(eq=False)
