@@ -214,7 +214,7 @@ def test_control_flow(prepared: Prepared):
 
 @as_it_is_and_compiled
 def test_several_interpreters_share_a_delegate(prepared: Prepared):
-    x = image(np.random.default_rng(7), 1, 7, 5, 3)
+    x = image(np.random.default_rng(7), 1, 37, 1, 3)
     shared = load()
     made = [interpreter(prepared(rich_model()), experimental_delegates=[shared]) for _ in range(3)]
     for item in made:
@@ -228,7 +228,7 @@ def test_several_interpreters_share_a_delegate(prepared: Prepared):
 
 @as_it_is_and_compiled
 def test_all_tensors_preserved(prepared: Prepared):
-    x = image(np.random.default_rng(8), 1, 7, 5, 3)
+    x = image(np.random.default_rng(8), 1, 37, 1, 3)
     made = interpreter(prepared(rich_model()), experimental_preserve_all_tensors=True)
     check(made, interpreter(prepared(rich_model())), x)
 
@@ -237,7 +237,7 @@ def test_all_tensors_preserved(prepared: Prepared):
 @pytest.mark.parametrize("resolver", ["AUTO", "BUILTIN", "BUILTIN_REF",
                                       "BUILTIN_WITHOUT_DEFAULT_DELEGATES"])  # fmt: skip
 def test_every_choice_of_kernels(prepared: Prepared, resolver: str):
-    x = image(np.random.default_rng(9), 1, 7, 5, 3)
+    x = image(np.random.default_rng(9), 1, 37, 1, 3)
     kind = getattr(RUNTIME.module.OpResolverType, resolver)
     made = interpreter(prepared(rich_model()), experimental_op_resolver_type=kind)
     check(made, reference(rich_model()), x)
@@ -246,7 +246,7 @@ def test_every_choice_of_kernels(prepared: Prepared, resolver: str):
 def test_xnnpack_before_the_delegate():
     """Some runtimes can apply XNNPACK in the constructor: what it takes is gone for us. Its results
     may be a step beside the reference kernels'; with us they stay what they are."""
-    x = image(np.random.default_rng(10), 1, 7, 5, 3)
+    x = image(np.random.default_rng(10), 1, 37, 1, 3)
     first = {"experimental_default_delegate_latest_features": True}
     try:
         made = interpreter(rich_model(), **first)
@@ -257,7 +257,7 @@ def test_xnnpack_before_the_delegate():
 
 @as_it_is_and_compiled
 def test_delegate_deleted_early(prepared: Prepared):
-    x = image(np.random.default_rng(11), 1, 7, 5, 3)
+    x = image(np.random.default_rng(11), 1, 37, 1, 3)
     made = interpreter(prepared(rich_model()))
     made.allocate_tensors()
     expected = run(made, x)
@@ -269,7 +269,7 @@ def test_delegate_deleted_early(prepared: Prepared):
 
 @as_it_is_and_compiled
 def test_copied_delegate(prepared: Prepared):
-    x = image(np.random.default_rng(12), 1, 7, 5, 3)
+    x = image(np.random.default_rng(12), 1, 37, 1, 3)
     original = load()
     twin = copy.copy(original)
     made = interpreter(prepared(rich_model()), experimental_delegates=[twin])
