@@ -8,9 +8,9 @@ Rules of operators that resize images.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +23,7 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.lower.selection import Move
-from delegate.model.graph import Graph, Node, Tensor, read_only
+from delegate.model.graph import Graph, Node, read_only
 from delegate.model.index_map import Digit, Fill, IndexMap, MapError, identity
 from delegate.model.operator_options import Options
 from delegate.ops.operator import (
@@ -47,6 +47,7 @@ from delegate.ops.shared.maps import integers
 from delegate.ops.shared.moving import move_plan
 from delegate.ops.shared.parts import is_free, is_spread, rearrangement_of
 from delegate.ops.shared.pooling import pool_rank
+from delegate.ops.shared.reductions import summed_image
 
 MOST_NODES = 8
 """The most nodes of a chain: more than any network has in a row."""
@@ -228,10 +229,16 @@ def images_behind(facts: GraphFacts, chain: Sequence[Node]) -> tuple[Shape, list
     """
     source, result = facts.graph.tensor(chain[0].inputs[0]), chain[-1].outputs[0]
     readers = facts.readers.get(result, ())
-    shape, order = _kernel_shape(facts, source), map_of(facts, chain)
-    is_kept = source.constant is not None or result in facts.graph.outputs
-    if is_kept or shape is None or not order.is_order(order.size):
+    image = summed_image(facts.chip, view_of(source.shape))
+    if image is None or source.constant is not None or result in facts.graph.outputs:
         return None
+    try:
+        order = map_of(facts, chain)
+    except MapError:
+        return None
+    if not order.is_order(order.size):
+        return None
+    shape = dataclasses.astuple(image)
     found = []
     for node in readers:
         operator = facts.known_operator(node)
@@ -240,18 +247,6 @@ def images_behind(facts: GraphFacts, chain: Sequence[Node]) -> tuple[Shape, list
             if made is not None and node.inputs.count(result) == 1:
                 found.append(made)
     return (shape, found) if found and len(found) == len(readers) else None
-
-
-def _kernel_shape(facts: GraphFacts, image: Tensor) -> Shape | None:
-    """Return the shape of an image whose pixels are those of ``image``, one after the other, such
-    that a kernel covers it; None: there is none.
-    """
-    view, most = view_of(image.shape), facts.chip.limits.kernel_size
-    if max(view.height, view.width) > most:
-        rows = max(n for n in range(1, most + 1) if not view.pixels % n)
-        view = replace(view, height=rows, width=view.pixels // rows)
-    fits = max(view.height, view.width) <= most
-    return (view.images, view.height, view.width, view.channels) if fits else None
 
 
 def reorder_operations(
