@@ -24,9 +24,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
 from delegate.chip.chip import Chip
 from delegate.errors import LoweringError
 from delegate.lower.image_parts import planned_cycles
@@ -46,6 +43,7 @@ from delegate.ops.operator import (
     named,
     record_of,
 )
+from delegate.ops.shared.common import is_float32
 from delegate.ops.shared.parts import is_free, is_spread
 from delegate.ops.shared.real_functions import chain_to, is_end
 from delegate.ops.shared.reshaping import chain_of, images_behind
@@ -218,8 +216,9 @@ def _on_images(
     for node in chain:
         to.put(node.index, *first)
         first = []
+    size = 2 if is_float32(facts.graph, chain[0]) else 1
     for node, values in readers:
-        if not _fits(facts.chip, shape, values):
+        if not _fits(facts.chip, shape, len(values), size):
             return None
         weights = to.add(facts.graph.tensor(node.inputs[1]), values.shape, values)
         to.put(node.index, replace(node, inputs=(image.index, weights, *node.inputs[2:])))
@@ -232,15 +231,14 @@ def _on_images(
     return Rewritten(graph, partition, before)
 
 
-def _fits(chip: Chip, image: Shape, weights: npt.NDArray[np.generic]) -> bool:
+def _fits(chip: Chip, image: Shape, kernels: int, size: int) -> bool:
     """Return whether kernels of a whole image fit one task, unless sums of several may be in a form
-    that nobody has run.
+    that nobody has run. ``size``: of an element, in bytes.
     """
     _, rows, columns, channels = image
     sides = Axis(rows, 1, rows), Axis(columns, 1, columns)
-    half = 1 if weights.dtype == np.int8 else 2
     with suppress(LoweringError):
-        return planned_cycles(chip, *sides, channels * half, len(weights)) > 0
+        return planned_cycles(chip, *sides, channels * size, kernels) > 0
     return not allows_steps(chip)
 
 
