@@ -256,7 +256,19 @@ def planned_cycles(
 def _tiled_cycles(
     chip: Chip, rows: Axis, columns: Axis, channels: int, kernels: int, images: int
 ) -> int:
-    geometry = ConvGeometry(
+    return plan_tiles(_geometry(chip, rows, columns, channels, kernels, images)).cost_cycles
+
+
+def _geometry(
+    chip: Chip,
+    rows: Axis,
+    columns: Axis,
+    channels: int,
+    kernels: int,
+    images: int = 1,
+    element_bytes: int = 1,
+) -> ConvGeometry:
+    return ConvGeometry(
         rows,
         columns,
         align(channels, CHANNELS_PER_SURFACE),
@@ -265,8 +277,18 @@ def _tiled_cycles(
         real_channels=channels,
         images=images,
         chip=chip,
+        element_bytes=element_bytes,
     )
-    return plan_tiles(geometry).cost_cycles
+
+
+def fits_one_task(chip: Chip, image: View, kernels: int, element_bytes: int) -> bool:
+    """Return whether a dense convolution of a whole image needs no sums of several tasks."""
+    rows, columns = (Axis(side, 1, side) for side in (image.height, image.width))
+    try:
+        plan_tiles(_geometry(chip, rows, columns, image.channels, kernels, 1, element_bytes))
+    except LoweringError:
+        return False
+    return True
 
 
 def plan_rows(

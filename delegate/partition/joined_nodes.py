@@ -21,15 +21,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from delegate.chip.chip import Chip
 from delegate.errors import LoweringError
-from delegate.lower.image_parts import planned_cycles
+from delegate.lower.image_parts import fits_one_task
 from delegate.lower.legalize import allows_steps, computes_weights
+from delegate.lower.memory.tensors import view_of
 from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.lower.tiling.geometry import Axis
 from delegate.model.graph import Graph, Node, Partition
 from delegate.ops.operator import (
     RESULT,
@@ -218,7 +217,8 @@ def _on_images(
         first = []
     size = 2 if is_float32(facts.graph, chain[0]) else 1
     for node, values in readers:
-        if not _fits(facts.chip, shape, len(values), size):
+        fits = fits_one_task(facts.chip, view_of(shape), len(values), size)
+        if not fits and allows_steps(facts.chip):  # no known form sums over tasks
             return None
         weights = to.add(facts.graph.tensor(node.inputs[1]), values.shape, values)
         to.put(node.index, replace(node, inputs=(image.index, weights, *node.inputs[2:])))
@@ -229,17 +229,6 @@ def _on_images(
     if any(check_node(changed, graph.node(index)) is not None for index in to.changed):
         return None
     return Rewritten(graph, partition, before)
-
-
-def _fits(chip: Chip, image: Shape, kernels: int, size: int) -> bool:
-    """Return whether kernels of a whole image fit one task, unless sums of several may be in a form
-    that nobody has run. ``size``: of an element, in bytes.
-    """
-    _, rows, columns, channels = image
-    sides = Axis(rows, 1, rows), Axis(columns, 1, columns)
-    with suppress(LoweringError):
-        return planned_cycles(chip, *sides, channels * size, kernels) > 0
-    return not allows_steps(chip)
 
 
 def parts_of(
