@@ -40,7 +40,7 @@ from delegate.ops.shared.convolution import (
     requantized_sums,
     resolved,
 )
-from delegate.ops.shared.reshaping import moved
+from delegate.ops.shared.maps import moved
 
 WEIGHTS_RANK = 2
 WEIGHTS_FORMAT_DEFAULT = 0

@@ -17,7 +17,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Operator
 from delegate.ops.shared.common import FEATURE_TYPES, TYPE_RANGES, activation_of
 from delegate.ops.shared.fixed_point import UndefinedResultError, multiplier_of, multiply
-from delegate.ops.shared.reshaping import moved
+from delegate.ops.shared.maps import moved
 
 Results = Mapping[int, npt.NDArray[Any]]
 

@@ -7,12 +7,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from delegate.model.graph import Graph
 from delegate.model.index_map import (
     MOST_PIECES,
+    Digit,
     Fill,
     IndexMap,
     MapError,
@@ -23,6 +27,8 @@ from delegate.model.index_map import (
     row_major,
     strided,
 )
+
+Values = npt.NDArray[Any]
 
 
 def _dot(a: Iterable[int], b: Iterable[int]) -> int:
@@ -194,3 +200,22 @@ def integers(graph: Graph, index: int, count: int) -> tuple[int, ...]:
     if not np.issubdtype(tensor.constant.dtype, np.integer):
         raise MapError(f"tensor {index} {tensor.name!r} is {tensor.dtype.name}")
     return tuple(int(value) for value in tensor.constant.reshape(-1))
+
+
+def moved(by: IndexMap, *sources: Values) -> Values:
+    """Return the elements that ``by`` takes of ``sources``, one behind the other."""
+    flat = [np.ascontiguousarray(values).reshape(-1) for values in sources]
+    result = np.empty(by.size, sources[0].dtype)
+    for piece in by.pieces:
+        sizes, *strides = zip(*(piece.digits or (Digit(1, 1, 1),)), strict=True)
+        if isinstance(piece.source, Fill):
+            source = np.array([piece.source.value], result.dtype)
+        else:
+            source = flat[piece.source]
+        ends = ((source, piece.first_source), (result, piece.first_result))
+        given, made = (
+            as_strided(array[first:], sizes, np.multiply(apart, array.itemsize))
+            for (array, first), apart in zip(ends, strides, strict=True)
+        )
+        made[...] = given
+    return result

@@ -11,11 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
-from numpy.lib.stride_tricks import as_strided
+from typing import Final
 
 from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import view_of
@@ -24,7 +20,7 @@ from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.lower.selection import Move
 from delegate.model.graph import Graph, Node, read_only
-from delegate.model.index_map import Digit, Fill, IndexMap, MapError, identity
+from delegate.model.index_map import IndexMap, MapError, identity
 from delegate.model.operator_options import Options
 from delegate.ops.operator import (
     Constraint,
@@ -43,7 +39,7 @@ from delegate.ops.operator import (
 from delegate.ops.shared import half_records
 from delegate.ops.shared.common import feature_rank, other_shape
 from delegate.ops.shared.image_rules import of_kept_values, output_sides_in_range
-from delegate.ops.shared.maps import integers
+from delegate.ops.shared.maps import Values, integers, moved
 from delegate.ops.shared.moving import move_plan
 from delegate.ops.shared.parts import is_free, is_spread, rearrangement_of
 from delegate.ops.shared.pooling import pool_rank
@@ -361,9 +357,6 @@ def reshaping(
     )
 
 
-Values = npt.NDArray[Any]
-
-
 def moved_constant(graph: Graph, node: Node, maps: Maps, shapes: Shapes) -> Values | None:
     """Return what ``maps`` make of the first input of ``node``; None: it is no constant of a type
     that NumPy has, map or shape are not known, or the result is larger.
@@ -381,25 +374,6 @@ def moved_constant(graph: Graph, node: Node, maps: Maps, shapes: Shapes) -> Valu
     except ValueError:
         return None
     return read_only(moved(found, values).reshape(shape))
-
-
-def moved(by: IndexMap, *sources: Values) -> Values:
-    """Return the elements that ``by`` takes of ``sources``, one behind the other."""
-    flat = [np.ascontiguousarray(values).reshape(-1) for values in sources]
-    result = np.empty(by.size, sources[0].dtype)
-    for piece in by.pieces:
-        sizes, *strides = zip(*(piece.digits or (Digit(1, 1, 1),)), strict=True)
-        if isinstance(piece.source, Fill):
-            source = np.array([piece.source.value], result.dtype)
-        else:
-            source = flat[piece.source]
-        ends = ((source, piece.first_source), (result, piece.first_result))
-        given, made = (
-            as_strided(array[first:], sizes, np.multiply(apart, array.itemsize))
-            for (array, first), apart in zip(ends, strides, strict=True)
-        )
-        made[...] = given
-    return result
 
 
 SIZES = 1
