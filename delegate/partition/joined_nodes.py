@@ -10,6 +10,9 @@ few channels. A product takes its second operand either way, rows as kernels mor
 product of the exchanged operands in the other order is the exchanged result: sums and multipliers
 are the same. What else the TRANSPOSE does, as bringing heads in front of pixels, it still does.
 
+A dense layer behind a flattened image reads the image itself: one kernel covers it, and constant
+weights take its order, so that nothing brings its pixels to channels.
+
 Nobody has run a task whose weights another one wrote. The host packs weights where a matrix enters
 a partition, so a product runs in a later part than what its matrix comes from.
 
