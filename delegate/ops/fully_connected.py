@@ -189,8 +189,12 @@ def on_image(graph: Graph, node: Node, image: Shape, order: IndexMap) -> OnImage
     first, *others = moved(order, np.arange(order.size)).reshape(images, -1)
     if any((other != first + len(first) * n).any() for n, other in enumerate(others, 1)):
         return None
-    weights = np.empty_like(given)
-    weights[:, first] = given
+
+    def weights() -> npt.NDArray[np.generic]:
+        made = np.empty_like(given)
+        made[:, first] = given
+        return made
+
     options = replace(node.known_options(FullyConnectedOptions), keep_num_dims=False)
     return OnImage(replace(node, options=options), weights)
 

@@ -219,7 +219,8 @@ def _on_images(
         to.put(node.index, *first)
         first = []
     size = 2 if is_float32(facts.graph, chain[0]) else 1
-    for node, values in readers:
+    for node, weights_of in readers:
+        values = weights_of()
         fits = fits_one_task(facts.chip, view_of(shape), len(values), size)
         if not fits and allows_steps(facts.chip):  # no known form sums over tasks
             return None

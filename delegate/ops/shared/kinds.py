@@ -5,6 +5,7 @@ aliases, and nodes that are computed with others.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -64,10 +65,10 @@ class Turn(NamedTuple):
 
 
 class OnImage(NamedTuple):
-    """``node`` may read an image, under ``weights`` in its order instead of those it has."""
+    """``node`` may read an image, under what ``weights`` makes of its own: those in its order."""
 
     node: Node
-    weights: npt.NDArray[np.generic]
+    weights: Callable[[], npt.NDArray[np.generic]]
 
 
 class Whole(NamedTuple):
