@@ -23,7 +23,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View, memory_view
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.selection import Move, Moving, Selection, is_depthwise
-from delegate.lower.tables import copy_tasks, table_tasks
+from delegate.lower.tables import copy_tasks, function_tasks
 from delegate.lower.task import ConvTask, ElementwiseTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Tensor
@@ -63,7 +63,7 @@ def _copies(
 ) -> tuple[ElementwiseTask, ...]:
     if function is None:
         return copy_tasks(chip, source, target)
-    return table_tasks(chip, source, target, function)
+    return function_tasks(chip, source, target, function)
 
 
 def plan_join(

@@ -4,7 +4,8 @@ Two tables of int16 lie side by side in the DPU, an entry every 32 units: 1,024 
 four functions of 256 values. BN makes the place in units, ``x * 32 + (128 + start - 512) * 32``, so
 that a lookup hits an entry, never what lies between two. An entry is ``256 f(x) - 64`` and OUT_CVT
 divides by 256: boards were seen to read entries that are off by up to 128, and any error from -63
-to +128 gives the same result. All settings are those of the vendor's programs.
+to +128 gives the same result. All settings are those of the vendor's programs. A function that is a
+line needs no table (``numerics/lines.py``).
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 
-from delegate.chip.chip import Chip
+from delegate.chip.chip import Chip, TaskKind
+from delegate.lower.legalize import is_known
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.numerics.lines import lines_of
 from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP, OutConvert
 from delegate.lower.task import (
     BnStage,
+    BsStage,
     DpuTask,
     ElementwiseTask,
     Source,
@@ -34,15 +38,33 @@ TABLE_STEPS = 1024
 _OUT = OutConvert(shift=ENTRY_SCALE.bit_length() - 1)
 
 
-def table_tasks(
+def function_tasks(
     chip: Chip, source: DeviceTensor, target: DeviceTensor, function: bytes
 ) -> tuple[ElementwiseTask, ...]:
     """Tasks for every image: ``target`` becomes ``function`` (its results for -128 to 127, as
     int8) of ``source``, whose shape is the same. They may lie in one place.
     """
-    use = TableUse((function,), 0)
-    stages = Stages(bn=_index(use), out_convert=_OUT, table=use)
+    stages = _line_stages(chip, function) or _table_stages(function)
     return tuple(part.task(source, target, stages) for part in map_parts(chip, target.view))
+
+
+def _line_stages(chip: Chip, function: bytes) -> Stages | None:
+    """Return the known stages that give ``function`` without a table, if there are any."""
+    for pipeline in lines_of(function):
+        bs, add = pipeline.bs, pipeline.bs.add
+        assert isinstance(add, int)
+        stages = Stages(
+            BsStage(alu=Source.REGISTER, alu_operand=add, relu=bs.relu, relux_max=bs.relux),
+            out_convert=pipeline.out,
+        )
+        if is_known(chip, TaskKind.ALONE, stages):
+            return stages
+    return None
+
+
+def _table_stages(function: bytes) -> Stages:
+    use = TableUse((function,), 0)
+    return Stages(bn=_index(use), out_convert=_OUT, table=use)
 
 
 def copy_tasks(

@@ -27,7 +27,7 @@ from delegate.ops.shared.fixed_point import (
     multiplier_of,
     multiply,
 )
-from delegate.ops.shared.functions import plan_table, product_factor, requantized, scale_of
+from delegate.ops.shared.functions import plan_function, product_factor, requantized, scale_of
 from delegate.ops.shared.moving import map_between, task_plan
 
 
@@ -73,7 +73,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     except UndefinedResultError as error:
         raise LoweringError(node.index, ACCUMULATOR_FITS_INT32, str(error)) from None
     table = np.clip(results, low, high) - dtype.element.offset
-    return plan_table(planning, alone, table.astype(np.int8).tobytes())
+    return plan_function(planning, alone, table.astype(np.int8).tobytes())
 
 
 def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:

@@ -56,7 +56,7 @@ from delegate.lower.numerics.softmax_proof import Chain
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.rules import EQUAL_IF_EXACT, FORM_IS_KNOWN
 from delegate.lower.selection import Moving, Selection
-from delegate.lower.tables import table_tasks
+from delegate.lower.tables import function_tasks
 from delegate.lower.task import BnStage, Ref, Task, TaskKind
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.tiling.geometry import Axis, doublings
@@ -199,7 +199,7 @@ class _Rows:
             yield from self._distances(largest, distances)
         chip, planes = self.moving.chip, self.chain.planes
         for number, function in enumerate(planes.functions):
-            yield from table_tasks(chip, distances, self._plane(number), function)
+            yield from function_tasks(chip, distances, self._plane(number), function)
         reciprocals = yield from self._reciprocals()
         factors = self._plane(planes.factor), reciprocals
         yield from pair_tasks(chip, factors, self.target, self.chain.product)

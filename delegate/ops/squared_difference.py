@@ -27,7 +27,7 @@ from delegate.lower.numerics.squares import Stages, requantize_squares
 from delegate.lower.numerics.tflite import SQUARE_BITS
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, FORM_IS_KNOWN
-from delegate.lower.tables import table_tasks
+from delegate.lower.tables import function_tasks
 from delegate.lower.task import TaskKind
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Values
@@ -108,7 +108,7 @@ def plan_squares(planning: Planning, operation: Operation) -> Plan:
             *pair_tasks(chip, operands, over, above),
             *pair_tasks(chip, operands, under, below),
             *pair_tasks(chip, (over, under), larger, Pipeline(ew=Ew(EwOperation.MAX))),
-            *table_tasks(chip, larger, target, function),
+            *function_tasks(chip, larger, target, function),
         )
         layer = layer_of(planning, operation, tasks)
         share = int(proof.wrong[0]) / _PAIRS

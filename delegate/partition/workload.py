@@ -28,7 +28,7 @@ from delegate.model.graph import Graph, Node, Partition
 from delegate.ops.conv_2d import OPERATOR as CONVOLUTION
 from delegate.ops.operator import GraphFacts, Movement, Role, Side, record_of
 from delegate.ops.shared.common import is_float32
-from delegate.ops.shared.functions import plan_table
+from delegate.ops.shared.functions import plan_function
 from delegate.ops.shared.parts import is_free
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.aliases import (
@@ -133,7 +133,7 @@ def _table(
     node: Node, nodes: tuple[int, ...], source: int, result: int, function: bytes
 ) -> Operation:
     """``nodes``, of which ``node`` is the last, as a function of ``source``."""
-    return Operation(node, nodes, (source,), result, partial(plan_table, function=function))
+    return Operation(node, nodes, (source,), result, partial(plan_function, function=function))
 
 
 def _operation(graph: Graph, node: Node, neighbours: Mapping[int, Node], result: int) -> Operation:

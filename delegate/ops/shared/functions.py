@@ -26,7 +26,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics import tflite
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
-from delegate.lower.tables import table_tasks
+from delegate.lower.tables import function_tasks
 from delegate.lower.task import Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Graph, Node
@@ -153,7 +153,7 @@ RULES = (*common.FIRST, common.quantization_in_range, common.rank_in_range, same
 """The rules of an operator with one feature map."""
 
 
-def plan_table(planning: Planning, operation: Operation, function: bytes) -> Plan:
+def plan_function(planning: Planning, operation: Operation, function: bytes) -> Plan:
     """Return the plan of ``function``: its results for -128 to 127 of the operand, as int8."""
     source, result = operation.operands[0], operation.result
     view = view_of(planning.graph.tensor(result).shape)
@@ -162,7 +162,8 @@ def plan_table(planning: Planning, operation: Operation, function: bytes) -> Pla
     footprint = Footprint(operation.node, reads, result, touched, byte_by_byte=True)
 
     def tasks(memory: Memory) -> Iterable[Task]:
-        return table_tasks(planning.chip, memory.tensors[source], memory.tensors[result], function)
+        given, made = memory.tensors[source], memory.tensors[result]
+        return function_tasks(planning.chip, given, made, function)
 
     plan = plan_of(planning, operation, footprint, tasks)
     return replace(plan, results=np.frombuffer(function, np.int8).astype(np.int64))
