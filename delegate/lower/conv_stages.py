@@ -7,6 +7,7 @@ with their constants in the pool.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -27,15 +28,18 @@ from delegate.lower.legalize import (
 )
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
-from delegate.lower.numerics.looked_up import looked_up
+from delegate.lower.numerics.lines import composed
+from delegate.lower.numerics.looked_up import differences, looked_up
 from delegate.lower.numerics.pipeline import (
     Ew,
     EwOperation,
+    FloatArray,
     Int64Array,
     Joined,
     MultiplyStage,
     Pipeline,
 )
+from delegate.lower.numerics.prover import follows
 from delegate.lower.numerics.requantize import Requantization, Ways, requantize
 from delegate.lower.numerics.sum_behind import sum_behind
 from delegate.lower.numerics.tflite import (
@@ -136,6 +140,45 @@ def joined_stages(conv: Convolution, function: Int64Array) -> Joined | None:
     """Return the stages with ``function`` of the result, for -128 to 127. None where no known
     stages are near enough.
     """
+    found = _with_line(conv, function)
+    return _with_table(conv, function) if found is None else found
+
+
+def _with_line(conv: Convolution, function: Int64Array) -> Joined | None:
+    """Return the stages of a line behind the convolution, which need no table."""
+    target = conv.wanted
+    line = composed(target, function)
+    if line is None:
+        return None
+    both, moved = line
+    ways = replace(_ways(conv), rounds_twice=False, ties_away=False)
+    try:
+        chosen = requantize(conv.node, both, per_channel=conv.per_channel, ways=ways)
+    except LoweringError:
+        return None
+    pipeline = replace(chosen.pipeline, bs=chosen.pipeline.bs.moved(moved))
+    is_near = chosen.is_near and follows(pipeline, target, function)
+    if not is_near or not _is_known(conv, pipeline):
+        return None
+    differs = partial(differences, pipeline, target, function, _results)
+    return Joined(pipeline, None, differs)
+
+
+def _results(stages: Pipeline, accumulators: Int64Array) -> FloatArray:
+    return stages.run(accumulators.astype(np.float64))
+
+
+def _is_known(conv: Convolution, pipeline: Pipeline) -> bool:
+    """Return whether stages of a register's numbers behind BS have been run."""
+    stages = SUMMAND if record_multipliers(conv, pipeline) is None else RECORD
+    if not pipeline.bs.is_plain and stages is SUMMAND:
+        stages = REGISTER
+    ew = None if pipeline.ew is None else _register_stage(pipeline.ew)
+    behind = stages._replace(bn=bn_stage(pipeline.bn), ew=ew)
+    return is_known(conv.chip, conv.kind, behind)
+
+
+def _with_table(conv: Convolution, function: Int64Array) -> Joined | None:
     target, results = conv.wanted, tuple(function.tolist())
     for multiplies in (False, True):
         if multiplies != conv.per_channel and not multiplies:
@@ -188,21 +231,25 @@ def requantized(conv: Convolution, target: Target, *, is_in_parts: bool = False)
     """Requantise by the ways that are known for tasks of this kind. Raises LoweringError where no
     stages are within one LSB.
     """
+    return requantize(
+        *(conv.node, target),
+        per_channel=conv.per_channel,
+        is_in_parts=is_in_parts,
+        ways=_ways(conv),
+    )
+
+
+def _ways(conv: Convolution) -> Ways:
+    """Return the ways that are known for tasks of this kind."""
     chip, kind = conv.chip, conv.kind
     twice = rounds_twice(chip, kind, per_channel=conv.per_channel)
     has_registers = Primitive.REGISTER_NUMBERS not in chip.lacks
-    ways = Ways(
+    return Ways(
         rounds_twice=twice,
         scales_alone=not conv.per_channel and is_known(chip, kind, SUMMAND),
         multiplies=not has_registers or any(is_known(chip, kind, s) for s in (RECORD, REGISTER)),
         # Ties are rare where multipliers have 15 bits; known programs leave them to the even side.
         ties_away=twice and ties_away(chip, kind, RECORD),
-    )
-    return requantize(
-        *(conv.node, target),
-        per_channel=conv.per_channel,
-        is_in_parts=is_in_parts,
-        ways=ways,
     )
 
 
@@ -251,6 +298,12 @@ def requantizing_stages(
     return Stages(stage, bn_stage(pipeline.bn, bn_operands), ew, pipeline.out)
 
 
+def _register_stage(ew: Ew) -> EwStage:
+    assert ew.operation is EwOperation.ADD
+    assert isinstance(ew.operand, int)
+    return EwStage(register_operand=ew.operand, relu=ew.relu, relux_max=ew.relux)
+
+
 def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
     """Return EW with a power of two per channel from memory, a constant from a register, or what
     it does with a map whose place tasks know.
@@ -259,8 +312,7 @@ def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
         assert ew.operation is EwOperation.ADD
         return EwStage(offset=ew.offset, scale=ew.scale)
     if isinstance(ew.operand, int):
-        assert ew.operation is EwOperation.ADD
-        return EwStage(register_operand=ew.operand, relu=ew.relu, relux_max=ew.relux)
+        return _register_stage(ew)
     packed, operand_bytes = pack_ew_multipliers(ew.operand, cube_channels)
     return EwStage(
         operand=constants.add(packed),

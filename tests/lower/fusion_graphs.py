@@ -59,8 +59,26 @@ def leaky(builder: Net, x: int) -> int:
     return builder.function("LEAKY_RELU", (x,), target, options.of(LeakyReluOptions(alpha=0.1)))
 
 
+def line(op: str, factor: float, zero_point: int) -> Callable[[Net, int], int]:
+    """Return what adds a function that is a line with ends: QUANTIZE or a RELU."""
+
+    def added(builder: Net, x: int) -> int:
+        spec = builder.spec(x)
+        assert spec.quantization is not None
+        scale, zero = spec.quantization.scale * factor, middle(spec.dtype, zero_point)
+        return builder.function(op, (x,), Quantization((scale,), (zero,)))
+
+    return added
+
+
+LINES = {
+    "quantize": line("QUANTIZE", 0.63, 20),
+    "coarser": line("QUANTIZE", 2.57, -62),
+    "relu": line("RELU", 0.52, -128),
+    "relu6": line("RELU6", 0.71, -90),
+}
 FUNCTIONS: dict[str, Callable[[Net, int], int]] = {
-    "logistic": logistic, "silu": silu, "hard_swish": hard_swish, "leaky_relu": leaky,
+    "logistic": logistic, "silu": silu, "hard_swish": hard_swish, "leaky_relu": leaky, **LINES,
 }  # fmt: skip
 
 

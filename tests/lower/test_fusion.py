@@ -78,6 +78,30 @@ def test_a_function_joins_the_convolution_before_it(
     assert f.off(ours[0], f.references(model, arrays)[0]).max() <= layer.difference.most_lsb
 
 
+@pytest.mark.parametrize("is_depthwise", [False, True], ids=["dense", "depthwise"])
+@pytest.mark.parametrize("dtype", f.TYPES, ids=str)
+@pytest.mark.parametrize("name", f.LINES)
+def test_a_line_joins_without_a_table(name: str, dtype: DType, is_depthwise: bool) -> None:
+    """The convolution is requantised by both scales, in a form that others run; nobody is known to
+    have run a depthwise one that clamps apart from the zero point.
+    """
+    shape, given = (1, 7, 5, 24, 24, 3, 3), f.arithmetic(dtype)
+    alone, x = f.start(dtype, shape[:4])
+    alone.output(convolution(alone, x, shape, given, is_depthwise))
+    builder, x = f.start(dtype, shape[:4])
+    y = convolution(builder, x, shape, given, is_depthwise)
+    model = builder.build(f.FUNCTIONS[name](builder, y))
+    arrays = f.inputs_of(model)
+    result, ours = f.run(model, f.AUTO, arrays)
+    if is_depthwise and name == "coarser":
+        assert f.joined(result) == []
+        return
+    (layer,) = f.joined(result)
+    assert all(getattr(task, "table", None) is None for task in layer.tasks)
+    (k,) = f.references(alone.build(), arrays)
+    assert_between_neighbours(ours[0], k, function_alone(name, given, dtype), dtype)
+
+
 @pytest.mark.parametrize("dtype", f.TYPES, ids=str)
 def test_a_depthwise_convolution_has_no_table(dtype: DType) -> None:
     """Nobody has run one."""

@@ -92,10 +92,15 @@ def pipeline_of(factors: Factors, target: Target) -> Pipeline:
         # Beyond int32 nothing is: int8 saturates. Some known forms have both clamps or none.
         relux = min(limit, INT32_MAX)
     bn, ew = MultiplyStage(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None
-    if low:
-        # The lower bound is not the zero point: EW takes it off, OUT_CVT puts it back.
+    moved = round(-low * factors.steps_per_lsb)
+    if low and bn.is_plain:
+        # The lower bound is not the zero point: BN adds it before it clamps, EW takes it off.
+        bn, ew = replace(bn, add=moved), Ew(EwOperation.ADD, -moved)
+    elif low:
+        # BN's number would count before its shift, beyond int32: EW adds and clamps.
         bn = MultiplyStage(factors.second, shift=factors.bn_shift)
-        ew = Ew(EwOperation.ADD, -round(low * factors.steps_per_lsb), relu=True, relux=relux)
+        ew = Ew(EwOperation.ADD, moved, relu=True, relux=relux)
+        zero_point += low
     elif factors.ew_bits is not None:
         bn = MultiplyStage(factors.second, shift=factors.bn_shift, relu=relu)
         powers = np.left_shift(np.int64(1), factors.ew_bits)
@@ -104,7 +109,7 @@ def pipeline_of(factors: Factors, target: Target) -> Pipeline:
         MultiplyStage(factors.first, factors.moved, factors.bs_shift),
         bn,
         ew,
-        OutConvert(factors.scale, UNIT_SHIFT + factors.unit_bits, zero_point + low, ties_away=True),
+        OutConvert(factors.scale, UNIT_SHIFT + factors.unit_bits, zero_point, ties_away=True),
     )
 
 

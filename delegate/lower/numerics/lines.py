@@ -1,4 +1,4 @@
-"""Compute a function of one int8 value without a table, where it is a line with ends.
+"""Compute a function of int8 values without a table, where it is a line with ends.
 
     BS       t = x + add, from 0 to ``relux``, where the line has such ends
     OUT_CVT  round(t * scale >> shift) + offset, saturated to int8
@@ -6,6 +6,10 @@
 QUANTIZE and RELU are such functions: they scale the distance from a zero point and round once. The
 256 results say between which slopes the scale lies, from each value as the zero point; then they
 are all computed and compared. So nothing here knows an operator.
+
+Behind a convolution such a line is one more scale: the convolution is requantised by both at once,
+with the line's ends as its clamps. TensorFlow Lite rounds twice, and where the convolution alone
+gives k, a result lies between those of k - 1 and k + 1 (``prover.follows``).
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,9 +31,12 @@ from delegate.lower.numerics.pipeline import (
     OutConvert,
     Pipeline,
 )
-from delegate.lower.numerics.tflite import INT8_VALUES
+from delegate.lower.numerics.tflite import INT8_VALUES, Target, quantize_multipliers
+from delegate.model.graph import Activation
 
 _MOST_SHIFT = 63
+# Of a channel that hardly varies, which nothing moves far.
+_LEAST_RATIO = 2.0**-12
 _NEIGHBOURS = 4
 """Scales to both sides of the middle that are tried: ties to the even side may rule out some."""
 
@@ -63,28 +71,71 @@ def _line(results: Int64Array, *, relu: bool, relux: bool) -> Pipeline | None:
     return None
 
 
+def composed(target: Target, function: Int64Array) -> tuple[Target, Int64Array] | None:
+    """Return the specification of a convolution with a line behind it, and what its accumulators
+    are moved by. ``target``: the convolution alone; ``function``: the results for -128 to 127.
+    None: they are no line.
+    """
+    least, largest = target.outputs
+    values = np.arange(least, largest + 1)
+    results = function[values - INT8_MIN]
+    ends = int(results[0]), int(results[-1])
+    if np.any(results[1:] < results[:-1]) or ends[0] == ends[1] or target.divisor is not None:
+        return None
+    slope, start = _nearest_line(values - target.zero_point, results, ends)
+    if slope <= 0:
+        return None
+    middle = min(max(round(start), ends[0]), ends[1])
+    real = target.real * slope
+    moved = np.rint((start - middle) / np.maximum(real, _LEAST_RATIO)).astype(np.int64)
+    q, exponent = quantize_multipliers(real)
+    clamps = Activation.RELU6 if ends[0] == middle else Activation.RELU_N1_TO_1
+    both = replace(
+        target,
+        q=q,
+        exponent=exponent,
+        low=target.low + moved,
+        high=target.high + moved,
+        ratios=None,
+        zero_point=middle,
+        outputs=ends,
+        activation=Activation.NONE if ends == (INT8_MIN, INT8_MAX) else clamps,
+    )
+    return both, moved
+
+
+def _nearest_line(
+    values: Int64Array, results: Int64Array, ends: tuple[int, int]
+) -> tuple[float, float]:
+    """Return slope and start of the line that is the nearest to where results rise between both
+    ends; zeros where some are a step or more beside it.
+    """
+    rises = results[1:] > results[:-1]
+    inner = rises & (results[:-1] > ends[0]) & (results[1:] < ends[1])
+    rises = inner if np.count_nonzero(inner) > 1 else rises
+    if np.count_nonzero(rises) < 2:
+        return 0.0, 0.0
+    places, heights = (values[1:] + values[:-1]) / 2, (results[1:] + results[:-1]) / 2
+    slope, start = np.polyfit(places[rises], heights[rises], 1)
+    off = np.abs(np.clip(slope * values + start, *ends) - results)
+    return (float(slope), float(start)) if off.max() < 1 else (0.0, 0.0)
+
+
 def _slopes(results: Int64Array, *, relu: bool, relux: bool) -> tuple[FloatArray, FloatArray]:
     """Return, for each value as the zero point, the least and the largest slope with which the
     others round to their results. Where there are none the least is above the largest.
     """
-    run = (INT8_VALUES - INT8_VALUES[:, np.newaxis]).astype(np.float64)
-    rise = results - results[:, np.newaxis]
-    below = np.where(results > INT8_MIN, rise - 0.5, -np.inf)
-    above = np.where(results < INT8_MAX, rise + 0.5, np.inf)
-    counts = run != 0
-    is_possible = np.ones(results.size, np.bool_)
-    if relu:
-        counts &= run > 0
-        is_possible &= results == results[0]
+    run, rise = (values - values[:, np.newaxis] for values in (INT8_VALUES, results))
+    counts = run > 0 if relu else run != 0
     if relux:
         counts &= INT8_VALUES[np.argmax(results == results[-1])] >= INT8_VALUES
-    with np.errstate(divide="ignore", invalid="ignore"):
-        least = np.where(run > 0, below / run, above / run)
-        most = np.where(run > 0, above / run, below / run)
-    largest = float(LARGEST_FACTOR)
-    least = np.where(counts, least, 0.0).max(axis=1, initial=0.0)
-    most = np.where(counts, most, largest).min(axis=1, initial=largest)
-    return least, np.where(is_possible, most, -1.0)
+    below = np.where(results > INT8_MIN, rise - 0.5, -np.inf)
+    above = np.where(results < INT8_MAX, rise + 0.5, np.inf)
+    steps = np.where(run == 0, 1, run)
+    least = np.where(counts, np.where(run > 0, below, above) / steps, 0.0).max(axis=1)
+    most = np.where(counts, np.where(run > 0, above, below) / steps, LARGEST_FACTOR).min(axis=1)
+    # Below a clamp at 0 there is one result.
+    return least, np.where(results == results[0], most, -1.0) if relu else most
 
 
 def _scales(least: float, most: float, offset: int) -> Iterator[OutConvert]:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -90,7 +90,8 @@ def looked_up(
             bs, bn, out=OutConvert(1, ENTRY_SCALE.bit_length() - 1, ties_away=False)
         )
         if bounds.index_is_near(pipeline, near) or index_is_near(pipeline, near):
-            differs = partial(_differences, pipeline, near, results, entries)
+            found = partial(_found, entries)
+            differs = partial(differences, pipeline, near, results, found)
             return Joined(pipeline, entries, differs)
     return None
 
@@ -142,16 +143,24 @@ def found_at(entries: Int64Array, index: FloatArray) -> Int64Array:
     return np.asarray(np.rint(values / ENTRY_SCALE), np.int64)
 
 
-def _differences(
-    pipeline: Pipeline, target: Target, function: Int64Array, entries: Int64Array
+def _found(entries: Int64Array, stages: Pipeline, accumulators: Int64Array) -> Int64Array:
+    return found_at(entries, stages.index(accumulators))
+
+
+def differences(
+    pipeline: Pipeline,
+    target: Target,
+    function: Int64Array,
+    run: Callable[[Pipeline, Int64Array], FloatArray | Int64Array],
 ) -> Difference:
-    """Return the bound, and about how many results differ."""
+    """Return the bound, and about how many results differ. ``run``: the results of a channel's
+    stages for accumulators [1, values].
+    """
     least, largest = target.outputs
     results = function[least - INT8_MIN : largest - INT8_MIN + 1]
     worst = int(np.abs(np.diff(results)).max(initial=0))
     channels = np.unique(np.linspace(0, target.q.size - 1, _CHANNELS).astype(np.intp))
     some = target.of(channels)
-    stages = Pipeline(pipeline.bs, pipeline.bn)
     first, last = (ends[:, :, np.newaxis] for ends in some.stretches())
     counts = last + 1 - first
     places = np.arange(1, counts.size * _SAMPLES + 1) * _GOLDEN % 1.0
@@ -159,10 +168,9 @@ def _differences(
     accumulators = first + inside
     differing = counted = 0
     for number, channel in enumerate(channels.tolist()):
-        one = stages.of(slice(channel, channel + 1))
+        one = pipeline.of(slice(channel, channel + 1))
         rows = counts[number, :, 0] > 0
-        index = one.index(accumulators[number, rows].reshape(1, -1))
-        found = found_at(entries, index).reshape(-1, _SAMPLES)
+        found = run(one, accumulators[number, rows].reshape(1, -1)).reshape(-1, _SAMPLES)
         differing += int(np.count_nonzero(found != results[rows, np.newaxis]))
         counted += found.size
     return Difference(worst, differing / max(counted, 1))

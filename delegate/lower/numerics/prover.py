@@ -42,7 +42,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.lower.numerics.pipeline import INDEX_STEP, FloatArray, Int64Array, Pipeline
+from delegate.lower.numerics.pipeline import INDEX_STEP, INT8_MIN, FloatArray, Int64Array, Pipeline
 from delegate.lower.numerics.tflite import PairTarget, Target
 
 
@@ -114,5 +114,23 @@ def index_is_near(pipeline: Pipeline, target: Target) -> bool:
         stages, (first, last) = pipeline.of(part), target.of(part).stretches()
         is_within = (stages.index(first) >= below) & (stages.index(last) <= above)
         if not np.all(is_within | (first > last)):
+            return False
+    return True
+
+
+def follows(pipeline: Pipeline, target: Target, function: Int64Array) -> bool:
+    """Return whether every result lies between those that ``function``, which rises, gives of k - 1
+    and k + 1, where TensorFlow Lite's result of ``target`` is k. ``function``: its results for -128
+    to 127. The pipeline rises as well, so the ends of the stretch of k speak for all in it.
+    """
+    if not pipeline.fits_int32(target.ends):
+        return False
+    least, largest = target.outputs
+    results = function[least - INT8_MIN : largest - INT8_MIN + 1]
+    below, above = np.append(results[0], results[:-1]), np.append(results[1:], results[-1])
+    for part in target.parts:
+        stages, (first, last) = pipeline.of(part), target.of(part).stretches()
+        lowest, highest = (stages.run(ends.astype(np.float64)) for ends in (first, last))
+        if not np.all((lowest >= below) & (highest <= above) | (first > last)):
             return False
     return True
