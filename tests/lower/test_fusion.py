@@ -133,15 +133,18 @@ def test_a_result_that_others_read_exists(dtype: DType) -> None:
 
 @pytest.mark.parametrize("spread", [4.0, 1e3, 1e6, 1e9])
 @pytest.mark.parametrize("bias", [0, 1 << 20, -(1 << 28), (1 << 31) - 1])
-def test_coarse_and_saturated_channels_stay_within_the_bound(spread: float, bias: int) -> None:
+@pytest.mark.parametrize("name", ["silu", "coarser", "relu6"])
+def test_coarse_and_saturated_channels_stay_within_the_bound(
+    name: str, spread: float, bias: int
+) -> None:
     shape = (1, 5, 7, 33, 40, 1, 1)
     biases = np.random.default_rng(3).integers(-5000, 5000, 40).astype(np.int32)
     biases[::7] = bias
     given = f.arithmetic(DType.INT8, channel_spread=spread, bias=biases)
-    model = model_of("silu", shape, given, DType.INT8)
+    model = model_of(name, shape, given, DType.INT8)
     if compile_model(model, f.AUTO).rejections:
         return
     arrays = f.inputs_of(model)
     _, ours = f.run(model, f.AUTO, arrays)
     (k,) = f.references(model_of("", shape, given, DType.INT8), arrays)
-    assert_between_neighbours(ours[0], k, function_alone("silu", given, DType.INT8), DType.INT8)
+    assert_between_neighbours(ours[0], k, function_alone(name, given, DType.INT8), DType.INT8)
