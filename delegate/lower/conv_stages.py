@@ -151,9 +151,8 @@ def _with_line(conv: Convolution, function: Int64Array) -> Joined | None:
     if line is None:
         return None
     both, moved = line
-    ways = replace(_ways(conv), rounds_twice=False, ties_away=False)
     try:
-        chosen = requantize(conv.node, both, per_channel=conv.per_channel, ways=ways)
+        chosen = requantized(conv, both, is_joined=True)
     except LoweringError:
         return None
     pipeline = replace(chosen.pipeline, bs=chosen.pipeline.bs.moved(moved))
@@ -227,29 +226,27 @@ def requantization(conv: Convolution, target: Target, *, is_in_parts: bool = Fal
     return chosen.pipeline
 
 
-def requantized(conv: Convolution, target: Target, *, is_in_parts: bool = False) -> Requantization:
-    """Requantise by the ways that are known for tasks of this kind. Raises LoweringError where no
-    stages are within one LSB.
+def requantized(
+    conv: Convolution, target: Target, *, is_in_parts: bool = False, is_joined: bool = False
+) -> Requantization:
+    """Requantise by the ways that are known for tasks of this kind; ``is_joined``: with one
+    rounding. Raises LoweringError where no stages are within one LSB.
     """
-    return requantize(
-        *(conv.node, target),
-        per_channel=conv.per_channel,
-        is_in_parts=is_in_parts,
-        ways=_ways(conv),
-    )
-
-
-def _ways(conv: Convolution) -> Ways:
-    """Return the ways that are known for tasks of this kind."""
     chip, kind = conv.chip, conv.kind
-    twice = rounds_twice(chip, kind, per_channel=conv.per_channel)
+    twice = not is_joined and rounds_twice(chip, kind, per_channel=conv.per_channel)
     has_registers = Primitive.REGISTER_NUMBERS not in chip.lacks
-    return Ways(
+    ways = Ways(
         rounds_twice=twice,
         scales_alone=not conv.per_channel and is_known(chip, kind, SUMMAND),
         multiplies=not has_registers or any(is_known(chip, kind, s) for s in (RECORD, REGISTER)),
         # Ties are rare where multipliers have 15 bits; known programs leave them to the even side.
         ties_away=twice and ties_away(chip, kind, RECORD),
+    )
+    return requantize(
+        *(conv.node, target),
+        per_channel=conv.per_channel,
+        is_in_parts=is_in_parts,
+        ways=ways,
     )
 
 

@@ -92,15 +92,16 @@ def pipeline_of(factors: Factors, target: Target) -> Pipeline:
         # Beyond int32 nothing is: int8 saturates. Some known forms have both clamps or none.
         relux = min(limit, INT32_MAX)
     bn, ew = MultiplyStage(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None
-    moved = round(-low * factors.steps_per_lsb)
-    if low and bn.is_plain:
-        # The lower bound is not the zero point: BN adds it before it clamps, EW takes it off.
-        bn, ew = replace(bn, add=moved), Ew(EwOperation.ADD, -moved)
-    elif low:
-        # BN's number would count before its shift, beyond int32: EW adds and clamps.
-        bn = MultiplyStage(factors.second, shift=factors.bn_shift)
-        ew = Ew(EwOperation.ADD, moved, relu=True, relux=relux)
-        zero_point += low
+    if low:
+        moved = round(-low * factors.steps_per_lsb)
+        if bn.is_plain:
+            # The lower bound is not the zero point: BN adds it before it clamps, EW takes it off.
+            bn, ew = replace(bn, add=moved), Ew(EwOperation.ADD, -moved)
+        else:
+            # BN's number would count before its shift, beyond int32: EW adds and clamps.
+            bn = MultiplyStage(factors.second, shift=factors.bn_shift)
+            ew = Ew(EwOperation.ADD, moved, relu=True, relux=relux)
+            zero_point += low
     elif factors.ew_bits is not None:
         bn = MultiplyStage(factors.second, shift=factors.bn_shift, relu=relu)
         powers = np.left_shift(np.int64(1), factors.ew_bits)
