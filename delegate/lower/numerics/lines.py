@@ -35,8 +35,8 @@ from delegate.lower.numerics.tflite import INT8_VALUES, Target, quantize_multipl
 from delegate.model.graph import Activation
 
 _MOST_SHIFT = 63
-# Of a channel that hardly varies, which nothing moves far.
-_LEAST_RATIO = 2.0**-12
+# Of a channel that hardly varies: half a step is 2^21 of its accumulators, which int32 holds.
+_LEAST_RATIO = 2.0**-22
 _NEIGHBOURS = 4
 """Scales to both sides of the middle that are tried: ties to the even side may rule out some."""
 
