@@ -31,12 +31,15 @@ from delegate.lower.numerics.pipeline import (
     OutConvert,
     Pipeline,
 )
+from delegate.lower.numerics.prover import neighbours
 from delegate.lower.numerics.tflite import INT8_VALUES, Target, quantize_multipliers
 from delegate.model.graph import Activation
 
 _MOST_SHIFT = 63
 # Of a channel that hardly varies: half a step is 2^21 of its accumulators, which int32 holds.
 _LEAST_RATIO = 2.0**-22
+_FAR = 2.0**16
+"""Beyond all results."""
 _NEIGHBOURS = 4
 """Scales to both sides of the middle that are tried: ties to the even side may rule out some."""
 
@@ -82,9 +85,10 @@ def composed(target: Target, function: Int64Array) -> tuple[Target, Int64Array] 
     ends = int(results[0]), int(results[-1])
     if np.any(results[1:] < results[:-1]) or ends[0] == ends[1] or target.divisor is not None:
         return None
-    slope, start = _nearest_line(values - target.zero_point, results, ends)
-    if slope <= 0:
+    line = _line_through(values - target.zero_point, results, ends)
+    if line is None:
         return None
+    slope, start = line
     middle = min(max(round(start), ends[0]), ends[1])
     real = target.real * slope
     moved = np.rint((start - middle) / np.maximum(real, _LEAST_RATIO)).astype(np.int64)
@@ -104,21 +108,25 @@ def composed(target: Target, function: Int64Array) -> tuple[Target, Int64Array] 
     return both, moved
 
 
-def _nearest_line(
+def _line_through(
     values: Int64Array, results: Int64Array, ends: tuple[int, int]
-) -> tuple[float, float]:
-    """Return slope and start of the line that is the nearest to where results rise between both
-    ends; zeros where some are a step or more beside it.
+) -> tuple[float, float] | None:
+    """Return slope and start of a line that half a value and half a result around each of
+    ``values`` keeps between its neighbours' results: the slope with which these rise, and the
+    middle of where it may start. Kernels that round twice begin results early. None: there is no
+    start.
     """
     rises = results[1:] > results[:-1]
     inner = rises & (results[:-1] > ends[0]) & (results[1:] < ends[1])
     rises = inner if np.count_nonzero(inner) > 1 else rises
     if np.count_nonzero(rises) < 2:
-        return 0.0, 0.0
+        return None
     places, heights = (values[1:] + values[:-1]) / 2, (results[1:] + results[:-1]) / 2
-    slope, start = np.polyfit(places[rises], heights[rises], 1)
-    off = np.abs(np.clip(slope * values + start, *ends) - results)
-    return (float(slope), float(start)) if off.max() < 1 else (0.0, 0.0)
+    slope = float(np.polyfit(places[rises], heights[rises], 1)[0])
+    below, above = neighbours(results)
+    least = (below - 0.5 - slope * (values - 0.5))[below > ends[0]].max(initial=-_FAR)
+    most = (above + 0.5 - slope * (values + 0.5))[above < ends[1]].min(initial=_FAR)
+    return (slope, float(least + most) / 2) if slope > 0 and least < most else None
 
 
 def _slopes(results: Int64Array, *, relu: bool, relux: bool) -> tuple[FloatArray, FloatArray]:
