@@ -205,6 +205,7 @@ _POOLS: dict[str, Callable[[Net, int], int]] = {
     "mean": lambda net, x: net.reduced("MEAN", x, keep_dims=True),
     "row_mean": lambda net, x: net.reduced("MEAN", x, keep_dims=True, axes=(-1,)),
     "maximum": lambda net, x: net.reduced("REDUCE_MAX", x, keep_dims=True),
+    "row_maximum": lambda net, x: net.reduced("REDUCE_MAX", x, keep_dims=True, axes=(-1,)),
     "max_pool": lambda net, x: net.pool("MAX_POOL_2D", x, 2, 2, 2, 2, Padding.VALID),
     "average_pool": _average,
     "bilinear_aligned": partial(_doubled, True, False),

@@ -240,6 +240,19 @@ def _channel_reductions(net: Net, v: Values) -> int:
 
 
 @layer_grid(
+    "ChannelMaxima.Op/",
+    input_shape=_ranked,
+    rank=(2, 3, 4),
+    size=("1x1", "7x5", "1x37", "16x12"),
+    channels=(1, 2, 3, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 130, 768),
+    keep_dims=(0, 1),
+)
+def _channel_maxima(net: Net, v: Values) -> int:
+    """Maxima of the last axis, as spatial attention has them (CBAM)."""
+    return net.reduced("REDUCE_MAX", net.x, keep_dims=v.keep_dims == 1, axes=(-1,))
+
+
+@layer_grid(
     "GroupMeans.Op/",
     input_shape=lambda v: (v.images, *pair(v.size), v.groups * v.members),
     size=("2x2", "7x5", "16x16", "33x40"),

@@ -23,6 +23,7 @@ from delegate.chip.element import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
     DMA_ALIGN_BYTES,
+    Element,
     align,
     surfaces_of,
 )
@@ -166,16 +167,30 @@ def _shifted(
 ) -> Iterator[Task]:
     """``count`` pixels of ``maxima``, of ``now`` and itself."""
     for copy in _copied(chip, name, now, maxima, count):
-        ew = EwStage(
-            copy.source.moved(shift * ATOM_BYTES),
-            operation=EwOperation.MAX,
-            surface_stride_bytes=copy.source_surface_stride_bytes,
-        )
-        task = replace(copy, bs=UNCHANGED, ew=ew)
-        if is_known(chip, TaskKind.ALONE, pair(EwOperation.MAX)):
-            yield task
-        else:
-            yield from max_via_add(task, between)
+        other = copy.source.moved(shift * ATOM_BYTES)
+        yield from larger_of(chip, copy, other, copy.source_surface_stride_bytes, between)
+
+
+def larger_of(
+    chip: Chip, copy: ElementwiseTask, other: Ref, surface_bytes: int, between: Ref
+) -> Iterator[ElementwiseTask]:
+    """Yield ``copy`` with the larger one of each value and that of ``other``, whose surfaces are
+    ``surface_bytes`` apart. ``between``: room for a map of its size.
+    """
+    ew = EwStage(
+        other,
+        operation=EwOperation.MAX,
+        operand_bytes=copy.element.bytes,
+        surface_stride_bytes=surface_bytes,
+    )
+    if copy.element is Element.FP16:
+        yield replace(copy, ew=ew)
+        return
+    task = replace(copy, bs=UNCHANGED, ew=ew)
+    if is_known(chip, TaskKind.ALONE, pair(EwOperation.MAX)):
+        yield task
+    else:
+        yield from max_via_add(task, between)
 
 
 def _copied(

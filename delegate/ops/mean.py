@@ -23,7 +23,7 @@ def half_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """
     from delegate.ops.shared.half_means import steps
 
-    if reductions.sums_channels(facts.graph, node):
+    if reductions.reduces_channels(facts.graph, node):
         return None
     image = view_of(facts.features(node)[0].shape)
     windows = reductions.pooled_image(image)
@@ -37,13 +37,12 @@ def half(operator: Operator) -> Operator:
     from delegate.ops.shared import half, half_means, half_ranges, half_rows
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        if reductions.sums_channels(planning.graph, operation.node):
+        if reductions.reduces_channels(planning.graph, operation.node):
             return half_rows.plan_row_mean(planning, operation)
         windows = reductions.pooled_image(planning.tensor(operation.operands[0]).elements)
         return half_means.plan_mean(planning, operation, windows, Activation.NONE)
 
-    reduced = reductions.summed_over_pixels_or_channels, reductions.reduced_shape_follows
-    rules = (*half.FIRST, *reduced, half_sides_in_range)
+    rules = (*half.FIRST, *reductions.GEOMETRY, half_sides_in_range)
     return half.half_record(operator, plan, rules, half_ranges.of_means)
 
 

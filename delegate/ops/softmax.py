@@ -2,10 +2,8 @@
 
 How a row becomes tables: see ``delegate.lower.numerics.softmax``.
 
-A class is a channel. The row's largest value is found by convolutions that give every channel the
-larger one of itself and another: first of the upper and the lower half, then of lanes of an atom
-further and further apart, so that all of them have it in the end. The sum's convolution has the
-planes as channels, side by side, and brings the reciprocal to all of them.
+A class is a channel; how its row's largest value is found: see ``row_maxima``. The sum's
+convolution has the planes as channels, side by side, and brings the reciprocal to all of them.
 """
 
 from __future__ import annotations
@@ -33,22 +31,18 @@ from delegate.lower.legalize import (
     allows_steps,
     exact_product,
     is_known,
-    may_add_behind,
     pair,
     table_behind,
     ties_away,
 )
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View, default_surfaces
-from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     Difference,
     Ew,
     EwOperation,
     Joined,
-    MultiplyStage,
-    OutConvert,
     Pipeline,
 )
 from delegate.lower.numerics.softmax import MOST_CLASSES, softmax
@@ -57,17 +51,17 @@ from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.rules import EQUAL_IF_EXACT, FORM_IS_KNOWN
 from delegate.lower.selection import Moving, Selection
 from delegate.lower.tables import function_tasks
-from delegate.lower.task import BnStage, Ref, Task, TaskKind
+from delegate.lower.task import Ref, Task, TaskKind
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.lower.tiling.geometry import Axis, doublings
 from delegate.model.graph import Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import common
 from delegate.ops.shared.common import feature_rank
-from delegate.ops.shared.dense_sums import whole_number_stages
+from delegate.ops.shared.dense_sums import sum_behind
 from delegate.ops.shared.functions import same_shapes
 from delegate.ops.shared.image_rules import probability_scale
+from delegate.ops.shared.row_maxima import RowMaxima, are_sums
 
 _LEAST_STEP: Final = 2.0**-26
 """A step of the input times beta has 26 bits below the unit in the kernels."""
@@ -129,8 +123,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 def _chain(planning: Planning, operation: Operation, classes: int) -> Chain:
     chip, node = planning.chip, operation.node
-    has_sums = may_add_behind(chip, TaskKind.DENSE, BnStage(relu=True))
-    if not (has_sums and is_known(chip, TaskKind.DENSE, table_behind(multiplies=False))):
+    if not (are_sums(chip) and is_known(chip, TaskKind.DENSE, table_behind(multiplies=False))):
         problem = f"no known program of {chip.name} has a table, or a map, behind a convolution"
         raise LoweringError(node.index, FORM_IS_KNOWN, problem)
     if not allows_steps(chip):
@@ -194,7 +187,8 @@ class _Rows:
         """Yield all tasks. Raises LoweringError."""
         distances = self.source
         if self.chain.has_maximum:
-            largest = yield from self._largest()
+            rows = RowMaxima(self.moving, self.source, self.work, self.room.map_bytes)
+            largest = yield from rows.tasks()
             distances = self._map(2)
             yield from self._distances(largest, distances)
         chip, planes = self.moving.chip, self.chain.planes
@@ -217,44 +211,12 @@ class _Rows:
         place = 3 * self.room.map_bytes + number * self.room.plane_bytes
         return self.source.alone(self.source.view, self.work.moved(place))
 
-    def _largest(self) -> Generator[Task, None, DeviceTensor]:
-        """Yield the tasks of the row's largest value; return the map that has it in all lanes."""
-        largest = self.source
-        for number, (lanes, apart) in enumerate(_steps(self._classes)):
-            made = self._map(number % 2, lanes)
-            channels = largest.view.channels
-            weights = _weights(lanes, channels)
-            for lane in range(lanes):
-                weights[lane, 0, 0, (lane + apart) % channels] = 1
-                weights[lane, 0, 0, lane] = -1
-            # The larger of both is the one and by what the other is above it.
-            yield from self._sum_behind(largest, made, weights, largest, MultiplyStage(relu=True))
-            largest = made
-        return largest
-
     def _distances(self, largest: DeviceTensor, made: DeviceTensor) -> Iterator[Task]:
         """Yield the task of x - largest + 127."""
         weights = _weights(self._classes, largest.view.channels)
         weights[..., 0] = -1
-        yield from self._sum_behind(largest, made, weights, self.source, MultiplyStage(), INT8_MAX)
-
-    def _sum_behind(
-        self,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        weights: npt.NDArray[np.int8],
-        summand: DeviceTensor,
-        bn: MultiplyStage,
-        bias: int = 0,
-    ) -> Iterator[Task]:
-        """Yield a convolution, in whole numbers, and a map that EW adds behind it."""
-        moving = self.moving
-        conv = moving.convolution(source, target, weights, Selection(), is_depthwise=False)
-        # Of BS with a record others ran that EW adds a map behind it.
-        bs = MultiplyStage(multiply=np.full(len(weights), UNIT_SCALE), shift=UNIT_SHIFT)
-        pipeline = Pipeline(bs, bn, Ew(EwOperation.ADD), OutConvert())
-        stages = whole_number_stages(conv, pipeline, bias, moving.constants)
-        yield from tile_tasks(conv, stages, moving.constants, summand=summand)
+        found = self.moving, largest, made, weights, self.source
+        yield from sum_behind(*found, bias=INT8_MAX)
 
     def _reciprocals(self) -> Generator[Task, None, DeviceTensor]:
         """Yield the tasks of the sums' reciprocals; return the map that has them in all lanes."""
@@ -298,19 +260,6 @@ class _Rows:
 
 def _weights(outputs: int, inputs: int) -> npt.NDArray[np.int8]:
     return np.zeros((outputs, 1, 1, inputs), np.int8)
-
-
-def _steps(classes: int) -> Iterator[tuple[int, int]]:
-    """Yield for every maximum of two channels how many are left, and how far they are apart: beyond
-    the last one they begin again.
-    """
-    channels = classes
-    while channels > CHANNELS_PER_SURFACE:
-        left = align(-(-channels // 2), CHANNELS_PER_SURFACE)
-        yield left, channels - left
-        channels = left
-    for apart in doublings(Axis(channels, 1, channels)):
-        yield channels, apart
 
 
 OPERATOR = Operator(

@@ -16,7 +16,7 @@ from delegate.ops.operator import GraphFacts
 from delegate.ops.shared.channels_first import TRANSPOSE, with_channels_last
 from delegate.ops.shared.constant_results import constant_results
 from delegate.ops.shared.dilations import SPLITS, with_dilations
-from delegate.ops.shared.norm_means import SUMS, with_group_means, with_kept_dimensions
+from delegate.ops.shared.norm_means import REDUCERS, with_group_means, with_kept_dimensions
 from delegate.ops.shared.shape_arithmetic import INTEGERS
 from delegate.ops.transpose_conv import doubling
 from delegate.options import Options
@@ -40,7 +40,7 @@ def as_computed(graph: Graph, options: Options) -> Graph:
         graph = with_dilations(graph, options.deny_ops)
     if TRANSPOSE in names:
         graph = with_channels_last(graph)
-    if not names.isdisjoint(SUMS):
+    if not names.isdisjoint(REDUCERS):
         graph = with_group_means(with_kept_dimensions(graph))
     written = (graph.tensor(t).dtype for node in graph.nodes for t in node.outputs if t >= 0)
     if any(kind in INTEGERS for kind in written):

@@ -75,7 +75,8 @@ def _concat(g: FloatGenerator, x: int) -> Outputs:
 def _mean(g: FloatGenerator, x: int) -> Outputs:
     """Or the largest value."""
     op = "REDUCE_MAX" if g.chance(0.3) else "MEAN"
-    return g.reduced(op, x, keep_dims=True)
+    axes = (3,) if g.chance(0.3) else (1, 2)
+    return g.reduced(op, x, keep_dims=True, axes=axes)
 
 
 def _padded(g: FloatGenerator, x: int) -> Outputs:

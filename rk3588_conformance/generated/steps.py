@@ -294,7 +294,8 @@ def _pooled(g: Generator, x: int) -> Outputs:
 
 def _reduced(g: Generator, x: int) -> Outputs:
     if not g.chance(0.5):
-        return g.reduced("REDUCE_MAX", x, keep_dims=True)
+        axes = (3,) if g.chance(0.3) else (1, 2)
+        return g.reduced("REDUCE_MAX", x, keep_dims=True, axes=axes)
     op = "SUM" if g.dtype is DType.UINT8 and g.chance(0.3) else "MEAN"
     return g.reduced(op, x, g.quantization(), keep_dims=True)
 

@@ -20,9 +20,10 @@ def minimum(call: Call) -> Array:
 
 
 def reduce_max(call: Call) -> Array:
-    """Return the maxima over height and width, or along a line."""
+    """Return the maxima over the axes."""
     value = call.value()
-    return np.asarray(value.max(axis=tuple(range(1, value.ndim - 1))))
+    axes = {int(axis) % value.ndim for axis in call.constant(1).ravel()}
+    return np.asarray(value.max(axis=tuple(axes)))
 
 
 def max_pool_2d(call: Call) -> Array:

@@ -168,11 +168,10 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(pooled(), padding=Padding.VALID), "not 7 x 5"),
     ],
     "summed_window_in_range": [(tall_average, "it is 32 x 1")],
-    "reduced_over_pixels": [
-        (lambda: averaged(axes=(3,), op="REDUCE_MAX"), "the axes are [3]"),
-        (lambda: averaged(axes=(1, 6), op="REDUCE_MAX"), "the axes are [1, 6]"),
+    "maxima_sides_in_range": [
+        (lambda: averaged((1, 8192, 1, 1), op="REDUCE_MAX"), "they are [8192, 1, 1]"),
     ],
-    "summed_over_pixels_or_channels": [
+    "reduced_over_pixels_or_channels": [
         (
             lambda: with_input(averaged(), X, shape=(9, 7, 5)),
             "the axes are [1, 2], the shape is [9, 7, 5]",
@@ -181,6 +180,8 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: averaged(axes=(3,)), "the axes are [3]"),
         (lambda: averaged(axes=(1, 3)), "the axes are [1, 3]"),
         (lambda: averaged(axes=(1, 6)), "the axes are [1, 6]"),
+        (lambda: averaged(axes=(1, 3), op="REDUCE_MAX"), "the axes are [1, 3]"),
+        (lambda: averaged(axes=(1, 6), op="REDUCE_MAX"), "the axes are [1, 6]"),
     ],
     "reduced_shape_follows": [
         (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]")

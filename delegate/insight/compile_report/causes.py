@@ -103,8 +103,7 @@ _BY_RULE: Final = {
     "tasks_keep_memory": _MOVES,
     "parts_are_reached": _MOVES,
     "features_computed": _MOVES,
-    "reduced_over_pixels": _REDUCED,
-    "summed_over_pixels_or_channels": _REDUCED,
+    "reduced_over_pixels_or_channels": _REDUCED,
     "reduced_sides_in_range": _LARGE_MEAN,
     FORM_IS_KNOWN.name: Cause(
         "Nobody is known to have run such a task on a board (numerics=auto asks for that).",

@@ -22,7 +22,7 @@ from delegate.model.index_map import MapError
 from delegate.ops.operator import Shape
 from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.dilations import with_constant
-from delegate.ops.shared.norm_means import SUMS
+from delegate.ops.shared.norm_means import REDUCERS
 from delegate.ops.shared.reductions import ReducerOptions, reduced_axes
 from delegate.ops.shared.regions import Change, computed_beside, with_constants, with_regions
 from delegate.ops.transpose import axes_of
@@ -32,7 +32,6 @@ _LAST: Final = (0, 2, 3, 1)
 _FIRST: Final = (0, 3, 1, 2)
 """The other way round."""
 _CHANNELS, _PIXELS = {1}, {2, 3}
-_REDUCERS: Final = SUMS | {"REDUCE_MAX"}
 _RESHAPE: Final = "RESHAPE"
 TRANSPOSE: Final = "TRANSPOSE"
 """The operator that enters and leaves: graphs without it stay as they are."""
@@ -56,7 +55,7 @@ def _reduced(graph: Graph, node: Node) -> set[int]:
     """Return the axes, channels first, if ``node`` reduces all pixels, or all channels; none: it
     reduces something else.
     """
-    if node.op not in _REDUCERS or len(node.inputs) != 2 or len(node.outputs) != 1:
+    if node.op not in REDUCERS or len(node.inputs) != 2 or len(node.outputs) != 1:
         return set()
     source = graph.tensor(node.inputs[0])
     if node.options_as(ReducerOptions) is None or source.dtype not in FEATURE_TYPES:

@@ -20,8 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.chip import Chip, Primitive
 from delegate.chip.element import (
@@ -53,6 +55,9 @@ from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
 from delegate.lower.task import BnStage, ConvTask, Pair, Ref, Stages, Task, TaskKind
 from delegate.ops.shared.pooling import require_rows_together
+
+_AS_IT_IS: Final = Selection()
+_PLAIN: Final = MultiplyStage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,15 +280,9 @@ class _Stack:
     def _excesses(
         self, given: DeviceTensor, quotients: DeviceTensor, made: DeviceTensor
     ) -> list[ConvTask]:
-        moving, channels = self.moving, given.view.channels
-        weights = kernels(-np.ones(self.strips.first), channels, depthwise=False)
-        conv = moving.convolution(given, made, weights, self._selection, is_depthwise=False)
-        # Of BS with a record others ran that EW adds a map behind it.
-        bs = MultiplyStage(multiply=np.full(channels, UNIT_SCALE), shift=UNIT_SHIFT)
-        ew = Ew(EwOperation.ADD, scale=self.strips.pixels)
-        pipeline = Pipeline(bs, ew=ew, out=OutConvert())
-        stages = whole_number_stages(conv, pipeline, 0, moving.constants)
-        return tile_tasks(conv, stages, moving.constants, summand=quotients)
+        weights = kernels(-np.ones(self.strips.first), given.view.channels, depthwise=False)
+        found = self.moving, given, made, weights, quotients
+        return sum_behind(*found, selection=self._selection, scale=self.strips.pixels)
 
     def _sums(self, bias: int, pipeline: Pipeline) -> Iterator[Task]:
         """Yield the last step: all surfaces one below the other, or one by one."""
@@ -329,3 +328,26 @@ def whole_number_stages(
     assert isinstance(pipeline.bs.add, int)
     summands = np.full(conv.output_view.channels, bias + pipeline.bs.add, np.int64)
     return stages_of(conv, pipeline, summands, constants)
+
+
+def sum_behind(
+    moving: Moving,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    weights: npt.NDArray[np.int8],
+    summand: DeviceTensor,
+    *,
+    selection: Selection = _AS_IT_IS,
+    bn: MultiplyStage = _PLAIN,
+    bias: int = 0,
+    scale: int = 1,
+) -> list[ConvTask]:
+    """Return a convolution of whole numbers, and ``scale`` times a map that EW adds behind it.
+    Raises LoweringError.
+    """
+    conv = moving.convolution(source, target, weights, selection, is_depthwise=False)
+    # Of BS with a record others ran that EW adds a map behind it.
+    bs = MultiplyStage(multiply=np.full(len(weights), UNIT_SCALE), shift=UNIT_SHIFT)
+    pipeline = Pipeline(bs, bn, Ew(EwOperation.ADD, scale=scale), OutConvert())
+    stages = whole_number_stages(conv, pipeline, bias, moving.constants)
+    return tile_tasks(conv, stages, moving.constants, summand=summand)

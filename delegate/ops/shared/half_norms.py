@@ -28,7 +28,7 @@ from delegate.ops.shared.half_constants import TIMES_MINUS_ONE
 from delegate.ops.shared.half_deviations import DISTANCE, SQUARE, plan_deviation
 from delegate.ops.shared.half_maps import RULES, meets
 from delegate.ops.shared.half_rows import plan_spread_pair
-from delegate.ops.shared.reductions import ReducerOptions, sums_channels
+from delegate.ops.shared.reductions import ReducerOptions, reduces_channels
 
 _NEGATIVE: Final = Stages(bn=TIMES_MINUS_ONE)
 _MAGNITUDE: Final = Stages(bn=replace(TIMES_MINUS_ONE, prelu=True))
@@ -129,7 +129,7 @@ def deviation_of(facts: GraphFacts, root: Node) -> Deviation | None:
     mean = _maker(facts, variance, "MEAN")
     if mean is None or mean.options_as(ReducerOptions) is None or len(mean.inputs) != 2:
         return None
-    if not sums_channels(facts.graph, mean):
+    if not reduces_channels(facts.graph, mean):
         return None
     squares = facts.makers.get(mean.inputs[0])
     if squares is None or not _is_between(facts, mean.inputs[0]):

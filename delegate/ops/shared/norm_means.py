@@ -1,10 +1,10 @@
 """Say means of layer and group normalisation in the NPU's terms.
 
-Sums over channels get the dimension back that a model drops, as layer normalisation exported from
-PyTorch does: MEAN to [N], functions of it, RESHAPE to [1, N, 1]. To the device [N] is one pixel of
-N channels; with the dimension it is what the sum gives, a value for each pixel. Elements and their
-order are the same, so whoever reads one of these tensors sees no difference, and a reshape behind
-them moves nothing.
+Sums and maxima over channels get the dimension back that a model drops, as layer normalisation
+exported from PyTorch does: MEAN to [N], functions of it, RESHAPE to [1, N, 1]. To the device [N] is
+one pixel of N channels; with the dimension it is what the sum gives, a value for each pixel.
+Elements and their order are the same, so whoever reads one of these tensors sees no difference, and
+a reshape behind them moves nothing.
 
 Means of groups of channels are means of channels. GroupNormalization of Keras has a RESHAPE to
 [N, H, W, G, K], means over H, W and K at once, functions of both, and a RESHAPE back. To the device
@@ -29,18 +29,24 @@ from delegate.ops.operator import Shape
 from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.dense_sums import strips_of, takes_groups
 from delegate.ops.shared.dilations import with_constant
-from delegate.ops.shared.reductions import GroupOptions, ReducerOptions, reduced_axes, sums_channels
+from delegate.ops.shared.reductions import (
+    GroupOptions,
+    ReducerOptions,
+    reduced_axes,
+    reduces_channels,
+)
 from delegate.ops.shared.regions import Change, computed_beside, with_constants, with_regions
 
 SUMS: Final = frozenset({"MEAN", "SUM"})
+REDUCERS: Final = SUMS | {"REDUCE_MAX"}
 """The operators whose results may drop a dimension: graphs without them keep all."""
 _COUNTING: Final = ("EXPAND_DIMS", "SQUEEZE")
 _RESHAPES: Final = ("RESHAPE", *_COUNTING)
 
 
 def with_kept_dimensions(graph: Graph) -> Graph:
-    """Return ``graph`` whose sums over channels keep the dimension, as do functions of them, where
-    these and reshapes alone read them.
+    """Return ``graph`` whose reductions of channels keep the dimension, as do functions of them,
+    where these and reshapes alone read them.
     """
     made = {tensor for node in graph.nodes for tensor in node.outputs}
     sums = (node for node in graph.nodes if _kept(graph, node) is not None)
@@ -78,15 +84,15 @@ def _change(graph: Graph, first: Node, made: Collection[int]) -> Change:
 
 
 def _kept(graph: Graph, node: Node) -> Node | None:
-    """Return ``node`` with the dimension; None: it is no sum over channels without it."""
-    options = node.options_as(ReducerOptions) if node.op in SUMS else None
+    """Return ``node`` with the dimension; None: it is no reduction of channels without it."""
+    options = node.options_as(ReducerOptions) if node.op in REDUCERS else None
     if options is None or options.keep_dims or len(node.inputs) != 2:
         return None
     source, result = (graph.tensor(index) for index in (node.inputs[0], node.outputs[0]))
     found = replace(node, options=replace(options, keep_dims=True))
     is_known = source.dtype in (*FEATURE_TYPES, DType.FLOAT32)
     is_one = is_known and 0 < len(result.shape) < len(source.shape)
-    return found if is_one and sums_channels(graph, found) else None
+    return found if is_one and reduces_channels(graph, found) else None
 
 
 _RANK: Final = 5

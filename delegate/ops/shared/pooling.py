@@ -108,16 +108,16 @@ def window_in_range(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-def _most_side(chip: Chip) -> int:
+def most_side(chip: Chip) -> int:
     """A border is part of what tasks write."""
     return chip.limits.cube_size - chip.limits.pad
 
 
-@constraint(most=_most_side)
+@constraint(most=most_side)
 def pooled_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Height, width and channels must be at most {most}."""
     _, *sides = facts.features(node)[0].shape
-    return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
+    return f"they are {sides}" if max(sides) > most_side(facts.chip) else None
 
 
 @constraint()

@@ -1,5 +1,5 @@
-"""The common part of MEAN, SUM and REDUCE_MAX over height and width, or of sums over channels:
-options, rules, shapes, and the plan of sums.
+"""The common part of MEAN, SUM and REDUCE_MAX over height and width, or over channels: options,
+rules, shapes, and the plan of sums.
 """
 
 from __future__ import annotations
@@ -58,19 +58,11 @@ def members_of(node: Node) -> int | None:
 
 
 @constraint(least=_LINE_RANK)
-def reduced_over_pixels(facts: GraphFacts, node: Node) -> str | None:
-    """The input must have rank {least} or more, and the axes must be constant: all between images
-    and channels, but for those of one element.
-    """
-    return _other_pixels(facts.graph, node)
-
-
-@constraint(least=_LINE_RANK)
-def summed_over_pixels_or_channels(facts: GraphFacts, node: Node) -> str | None:
+def reduced_over_pixels_or_channels(facts: GraphFacts, node: Node) -> str | None:
     """The axes must be constant: all pixels of rank {least} or more, or the last one, which is
     kept; those of one element do not count.
     """
-    return None if sums_channels(facts.graph, node) else _other_pixels(facts.graph, node)
+    return None if reduces_channels(facts.graph, node) else _other_pixels(facts.graph, node)
 
 
 def _other_pixels(graph: Graph, node: Node) -> str | None:
@@ -89,7 +81,7 @@ def _other_pixels(graph: Graph, node: Node) -> str | None:
     return f"the axes are {axes.ravel().tolist()}, the shape is {list(shape)}"
 
 
-def sums_channels(graph: Graph, node: Node) -> bool:
+def reduces_channels(graph: Graph, node: Node) -> bool:
     """Return whether the last axis is reduced to one element that is kept, and no other one but
     those of one element.
     """
@@ -132,7 +124,7 @@ def pooled_image(image: View) -> Pooling:
     return Pooling(Axis(height, 1, height), Axis(width, 1, width))
 
 
-GEOMETRY = (reduced_over_pixels, reduced_shape_follows)
+GEOMETRY = (reduced_over_pixels_or_channels, reduced_shape_follows)
 
 RULES = (*common.FIRST, common.quantization_in_range, *GEOMETRY)
 
@@ -155,7 +147,7 @@ def reduced_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     {strips} strips of up to {strip} pixels.
     """
     image = view_of(facts.features(node)[0].shape)
-    if sums_channels(facts.graph, node):
+    if reduces_channels(facts.graph, node):
         return None
     return why_not_summed(facts.chip, image, is_grouped=members_of(node) is not None)
 
@@ -168,13 +160,7 @@ def why_not_summed(chip: Chip, image: View, *, is_grouped: bool = False) -> str 
     return f"they are {image.height} x {image.width}{known}"
 
 
-SUM_RULES = (
-    *common.FIRST,
-    common.quantization_in_range,
-    summed_over_pixels_or_channels,
-    reduced_shape_follows,
-    reduced_sides_in_range,
-)
+SUM_RULES = (*RULES, reduced_sides_in_range)
 
 
 TargetOf = Callable[[int, tuple[float, float], tuple[int, int]], Target]
@@ -184,7 +170,7 @@ TargetOf = Callable[[int, tuple[float, float], tuple[int, int]], Target]
 def plan_sum(planning: Planning, operation: Operation, target_of: TargetOf) -> Plan:
     """Plan MEAN or SUM: the sum of an image, requantised. Raises LoweringError."""
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
-    of_channels = sums_channels(planning.graph, operation.node)
+    of_channels = reduces_channels(planning.graph, operation.node)
     members = members_of(operation.node)
     count = source.view.channels if of_channels else source.view.pixels * (members or 1)
     is_window = not of_channels and members is None
