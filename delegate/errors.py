@@ -112,14 +112,6 @@ class MissingFormError(DelegateError):
         super().__init__(f"{name} {reason}")
 
 
-class UnknownFormError(DelegateError):
-    """Tasks of ``nodes`` have forms that nobody has run; the text says which settings."""
-
-    def __init__(self, nodes: tuple[int, ...], problem: str) -> None:
-        self.nodes = nodes
-        super().__init__(problem)
-
-
 class EncodingError(DelegateError):
     """A register field that does not hold its value; names layer, tile, BLOCK.REGISTER.FIELD,
     value, limit.
@@ -130,6 +122,10 @@ class EncodingError(DelegateError):
     def __init__(self, message: str, nodes: tuple[int, ...] = ()) -> None:
         super().__init__(message)
         self.nodes = nodes
+
+
+class UnknownFormError(EncodingError):
+    """A task with a form, or with settings, that no known program has; the text says which."""
 
 
 class DeviceError(DelegateError):

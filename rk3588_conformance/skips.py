@@ -28,7 +28,6 @@ _NOT_THE_DELEGATES = frozenset({RUNTIME_REFUSES, FILE_ABSENT, OTHER_OPERATORS})
 CHIP_SKIPS = {
     "rk3576": {
         "form_is_known": "no program is known to have the form",
-        "registers_hold_values": "the encoder knows no program with such rows",
         "resize_possible": "kernels are squares, of at most 64 taps; equal factors down",
         "pixels_repeated": "other sizes are products, which need gaps between rows",
         "tile_fits_cbuf": "one split of CBUF is proven, with 144 KiB for a group of kernels",

@@ -95,7 +95,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
             if isinstance(task, ConvTask) and task.weight_reuse:
                 _check_reuse(layer.name, task, before)
         except EncodingError as error:
-            raise EncodingError(str(error), layer.nodes) from None
+            raise type(error)(str(error), layer.nodes) from None
     forms = list(task_forms(lowered.chip, tasks, segments))
     _check_forms(lowered, tasks, forms)
     offsets, regcmd, relocs = _stream(segments)
@@ -153,7 +153,7 @@ def _check_forms(
             problem = problem or reasons[form]
             nodes.update(lowered.layers[item.layer].nodes)
     if problem:
-        raise UnknownFormError(tuple(sorted(nodes)), problem)
+        raise UnknownFormError(problem, tuple(sorted(nodes)))
 
 
 def _check_extents(

@@ -29,7 +29,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import part_of
 from delegate.chip.register_model import Access, BurstLength, CvtOrder, Register, RegisterMap
 from delegate.chip.rk3588.registers import REGISTERS
-from delegate.errors import EncodingError
+from delegate.errors import EncodingError, UnknownFormError
 from delegate.lower.legalize import used_by
 from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.task import ConvTask, DpuTask, Ref, TableLoad, Task
@@ -136,9 +136,9 @@ class RegCmdWriter:
         return EncodingError(f"layer {self._layer}{tile}: {place} {problem}")
 
     def refuse(self, problems: Iterable[tuple[str, str]]) -> None:
-        """Raises the error about the first of them, if there is any: place and problem."""
+        """Raise UnknownFormError about the first of them, if there is any: place and problem."""
         for place, problem in problems:
-            raise self.fail(place, problem)
+            raise UnknownFormError(str(self.fail(place, problem)))
 
     def write(self, name: str, /, **fields: int) -> None:
         """One register from its fields' true values; fields not given are 0 in the register.
@@ -334,7 +334,7 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
         if primitive in chip.lacks:
             tile = f", tile {task.tile}" if task.tile else ""
             problem = f"chip {chip.name} has no known {primitive.value}"
-            raise EncodingError(f"layer {layer}{tile}: {problem}")
+            raise UnknownFormError(f"layer {layer}{tile}: {problem}")
     found: Segment = part_of("delegate.npu", chip.target, "encoder").encode_task(chip, layer, task)
     return found
 

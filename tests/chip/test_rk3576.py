@@ -83,6 +83,17 @@ def test_what_is_chosen_is_equal(name):
     assert (outcome.status, outcome.max_abs_diff) == (Status.OK, 0)
 
 
+@pytest.mark.parametrize("family", ["PoolWindows.Op", "PoolClamps.Op"])
+def test_settings_that_no_program_has_are_forms_that_are_not_known(family: str):
+    """Borders of averages and strides that differ: the encoder refuses them."""
+    rules = set()
+    for name in _cases(family)[::29]:
+        result = compile_model(prepare(name, None).graph, FOR_RK3576)
+        rules |= {rejection.rule for rejection in result.rejections}
+    assert "form_is_known" in rules
+    assert "registers_hold_values" not in rules
+
+
 CASES_ENOUGH = 5
 MAKES_CONSTANTS = ("QUANTIZE", "DEQUANTIZE", "DENSIFY")
 

@@ -8,7 +8,7 @@ import pytest
 
 import delegate.compile.compiler
 from delegate.compile.compiler import compile_model
-from delegate.errors import EncodingError, LoweringError
+from delegate.errors import EncodingError, LoweringError, UnknownFormError
 from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.model.graph import DType, Graph, Partition, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -81,6 +81,7 @@ def test_results_are_read() -> None:
     ("error", "rule"),
     [
         (EncodingError("a field is too small", (1,)), "registers_hold_values"),
+        (UnknownFormError("a stage in no known program", (1,)), "form_is_known"),
         (ZeroDivisionError("a mistake of ours"), "partition_compiles"),
     ],
 )
