@@ -152,6 +152,8 @@ class Limits:
 
 COMPUTED_WEIGHTS: Final = "computed-weights"
 """A task reads weights that tasks before it compute."""
+COMPUTED_SUMMANDS: Final = "computed-summands"
+"""A task adds what tasks before it compute for each channel, such as their int32 sums."""
 
 PROVED: Final = "proved"
 """First word of the state of a form, or of what a task relies on, that a board was right with."""

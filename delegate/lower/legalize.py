@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from delegate.chip.chip import COMPUTED_WEIGHTS, Chip, Primitive, Standing
+from delegate.chip.chip import COMPUTED_SUMMANDS, COMPUTED_WEIGHTS, Chip, Primitive, Standing
 from delegate.chip.element import ATOM_BYTES, CHANNELS_PER_SURFACE, Element
 from delegate.errors import LoweringError
 from delegate.lower.conv_spec import Convolution
@@ -258,11 +258,18 @@ def allows_steps(chip: Chip) -> bool:
 
 def computes_weights(chip: Chip) -> bool:
     """Return whether a task may read weights that tasks before it compute."""
+    return _relies_on(chip, COMPUTED_WEIGHTS)
+
+
+def sums_over_tasks(chip: Chip, element: Element) -> bool:
+    """Return whether a task may add int32 sums that tasks before it compute."""
+    return element is Element.INT8 and _relies_on(chip, COMPUTED_SUMMANDS)
+
+
+def _relies_on(chip: Chip, relation: str) -> bool:
     if Primitive.SUMS in chip.lacks:
         return False
-    if chip.evidence is None:
-        return True
-    return chip.evidence.knows_relation(COMPUTED_WEIGHTS)
+    return chip.evidence is None or chip.evidence.knows_relation(relation)
 
 
 def keeps_weights(chip: Chip, kind: TaskKind, stages: Stages, element: Element) -> bool:

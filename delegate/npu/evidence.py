@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final
 
-from delegate.chip.chip import COMPUTED_WEIGHTS, PROVED, Chip, Form, Registers, Standing
+from delegate.chip.chip import (
+    COMPUTED_SUMMANDS,
+    COMPUTED_WEIGHTS,
+    PROVED,
+    Chip,
+    Form,
+    Registers,
+    Standing,
+)
 from delegate.chip.chips import chip_named, part_of
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.known_forms import (
@@ -52,7 +60,7 @@ OWN_TABLES: Final = "own-tables"
 and behind convolutions in fp16, not behind those of int8: a board has to prove it."""
 
 COMPUTED: Final = {
-    "DPU_RDMA.RDMA_BS_BASE_ADDR": "computed-summands",
+    "DPU_RDMA.RDMA_BS_BASE_ADDR": COMPUTED_SUMMANDS,
     "DPU_RDMA.RDMA_BN_BASE_ADDR": "computed-factors",
     "CNA.DCOMP_ADDR0": COMPUTED_WEIGHTS,
 }

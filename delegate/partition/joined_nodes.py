@@ -29,8 +29,8 @@ from dataclasses import replace
 from delegate.chip.chip import Chip
 from delegate.errors import LoweringError
 from delegate.lower.image_parts import fits_one_task
-from delegate.lower.legalize import allows_steps, computes_weights
-from delegate.lower.memory.tensors import view_of
+from delegate.lower.legalize import computes_weights, sums_over_tasks
+from delegate.lower.memory.tensors import device_element, view_of
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.model.graph import Graph, Node, Partition
 from delegate.ops.operator import (
@@ -45,7 +45,6 @@ from delegate.ops.operator import (
     named,
     record_of,
 )
-from delegate.ops.shared.common import is_float32
 from delegate.ops.shared.parts import is_free, is_spread
 from delegate.ops.shared.real_functions import chain_to, is_end
 from delegate.ops.shared.reshaping import chain_of, images_behind
@@ -218,11 +217,11 @@ def _on_images(
     for node in chain:
         to.put(node.index, *first)
         first = []
-    size = 2 if is_float32(facts.graph, chain[0]) else 1
+    element = device_element(image)
     for node, weights_of in readers:
         values = weights_of()
-        fits = fits_one_task(facts.chip, view_of(shape), len(values), size)
-        if not fits and allows_steps(facts.chip):  # no known form sums over tasks
+        fits = fits_one_task(facts.chip, view_of(shape), len(values), element.bytes)
+        if not fits and not sums_over_tasks(facts.chip, element):
             return None
         weights = to.add(facts.graph.tensor(node.inputs[1]), values.shape, values)
         to.put(node.index, replace(node, inputs=(image.index, weights, *node.inputs[2:])))

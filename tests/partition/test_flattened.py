@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from delegate.chip.chip import COMPUTED_SUMMANDS, PROVED
+from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 from rk3588_conformance.builder import Net
 from rk3588_conformance.builder.layers import Arithmetic, Window
+from tests.chip.test_second_chip import simulate
 from tests.inferences import drawn_int8, outputs
 
 AUTO = {"numerics": "auto", "deny_ops": "NONE"}
@@ -92,6 +95,23 @@ def test_dense_layers_run_where_moves_stay(shape: Sequence[int], ends: Ends) -> 
     compiled = compile_model(model, Options.from_mapping(AUTO))
     assert {rejection.op for rejection in compiled.rejections} <= {"RESHAPE", "TRANSPOSE"}
     assert_near(model, shape)
+
+
+def test_dense_layers_read_large_images_once_a_board_has_proved_sums_over_tasks() -> None:
+    """16 kernels of 7 x 7 x 512 inputs, as VGG16 has them, are more than CBUF holds."""
+    shape = (1, 7, 7, 512)
+    model = flattened(shape, ORDERS["lies"], dense(1, outputs=33))
+    options = Options.from_mapping(AUTO)
+    refused = compile_model(model, options, RK3588)
+    assert {rejection.op for rejection in refused.rejections} == {"RESHAPE", "FULLY_CONNECTED"}
+    board = RK3588.on_board({COMPUTED_SUMMANDS: PROVED})
+    compiled = compile_model(model, options, board)
+    (part,) = compiled.partitions
+    assert len(part.partition.nodes) == len(compiled.graph.nodes)
+    x = drawn_int8(shape, 3)
+    (ours,) = simulate(part.program, [x], board)
+    (theirs,) = outputs(model, x)
+    assert np.abs(ours.astype(int) - theirs).max() <= 1
 
 
 def test_an_input_that_shapes_are_computed_from_is_moved_by_the_host() -> None:
