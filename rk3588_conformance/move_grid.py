@@ -342,6 +342,19 @@ def _is_taken(v: Values) -> bool:
 
 
 @layer_grid(
+    "Reversals.Op/",
+    is_in=lambda v: v.axis < len(v.input_shape),
+    shape=("1x5x7x12", "1x3x16x48", "2x6x3x33", "1x1x20x3", "1x40x1x16", "1x11x33", "4x70", "19"),
+    axis=(0, 1, 2, 3),
+    place=_PLACES,
+    type=MOVED_TYPES,
+)
+def _reversals(net: Net, v: Values) -> int:
+    """Flips of rows, columns and channels."""
+    return moved_at(net, v.place, lambda y: net.reverse(y, v.axis))
+
+
+@layer_grid(
     "Gathers.Op/",
     is_in=_is_taken,
     shape=("1x5x7x12", "1x3x16x48", "1x11x33", "4x70", "19"),

@@ -92,6 +92,11 @@ def gather(builder: ModelBuilder, x: int, places: Any, axis: int, name: str = "g
     )
 
 
+def reverse(builder: ModelBuilder, x: int, axis: int, name: str = "reversed") -> int:
+    """``x`` backwards along ``axis``."""
+    return builder.result("REVERSE_V2", (x,), name, numbers={"axis": [axis]})
+
+
 def pack(builder: ModelBuilder, parts: Sequence[int], axis: int, name: str = "packed") -> int:
     """``parts`` one after the other along a new dimension."""
     shape = builder.spec(parts[0]).shape

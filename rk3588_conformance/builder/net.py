@@ -34,6 +34,7 @@ class Net(ModelBuilder):
     )  # fmt: skip
     reshape, squeeze, expand_dims = moves.reshape, moves.squeeze, moves.expand_dims
     transpose, tile, gather = moves.transpose, moves.tile, moves.gather
+    reverse = moves.reverse
     pack, unpack, pad, resize = moves.pack, moves.unpack, moves.pad, moves.resize
 
     def drawn(self, dtype: DType) -> Quantization:

@@ -131,7 +131,7 @@ def _normalised(g: FloatGenerator, x: int) -> Outputs:
 
 
 _SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven",
-           "repeated", "gathered")  # fmt: skip
+           "repeated", "gathered", "flipped")  # fmt: skip
 MAKERS: dict[str, Step] = {
     make.__name__.strip("_"): make
     for make in (_conv, _pair, _function, _concat, _mean, _padded, _product, _normalised)

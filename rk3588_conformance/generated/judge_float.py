@@ -36,7 +36,7 @@ MOVES = frozenset(
         *("CONCATENATION", "SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "PACK", "UNPACK"),
         *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE"),
         *("PAD", "MIRROR_PAD", "RESIZE_NEAREST_NEIGHBOR", "MAX_POOL_2D", "MAXIMUM", "MINIMUM"),
-        *("RELU", "RELU6", "REDUCE_MAX", "TILE", "GATHER"),
+        *("RELU", "RELU6", "REDUCE_MAX", "TILE", "GATHER", "REVERSE_V2"),
     }
 )
 """Operators whose results are among their operands' values, or limits that fp16 holds."""

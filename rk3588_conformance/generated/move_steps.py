@@ -158,11 +158,16 @@ def _gathered(g: Generator, x: int) -> Outputs:
     return g.gather(x, places, axis)
 
 
+def _flipped(g: Generator, x: int) -> Outputs:
+    """Backwards, along one dimension."""
+    return g.reverse(x, g.pick((1, 2, 3, 3)))
+
+
 MAKERS: dict[str, Step] = {
     make.__name__.strip("_"): make
     for make in (
         _concat, _split, _slice, _uneven, _resized, _transposed, _reshaped, bordered, _repeated,
-        _gathered,
+        _gathered, _flipped,
     )
 }  # fmt: skip
 """Steps by their names."""

@@ -39,7 +39,7 @@ FIRST_STEPS = (*3 * ("conv",), *2 * ("depthwise",), "dense", *4 * ("add",), *3 *
 LATER_STEPS = (*2 * ("function",), "shares", "quotient", "slopes", *4 * ("pair",), "squares",
                "extremum", *2 * ("pooled",), "reduced", *2 * ("resized",), *2 * ("spread",),
                "blocks", *2 * ("transposed",), "reshaped", "bordered", "uneven", "repeated",
-               "gathered")  # fmt: skip
+               "gathered", "flipped")  # fmt: skip
 MAKERS: dict[str, Step] = steps.MAKERS | move_steps.MAKERS
 
 _STRETCHES = (-3, -1, 0, 0, 1, 2, 6)

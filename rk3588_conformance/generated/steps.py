@@ -273,12 +273,13 @@ def _slopes(g: Generator, x: int) -> Outputs:
 
 
 def _pool(g: Generator, x: int) -> Outputs:
-    """A pool; or a node of the CPU, REVERSE_V2 of channels, whose kernels all agree."""
+    """A pool; or a node of the CPU, BATCH_TO_SPACE_ND of single pixels, whose kernels all agree."""
     rows, columns = (min(side, g.pick((1, 2))) for side in g.shape(x)[1:3])
     if g.chance(0.5):
         table = PoolOptions(padding=Padding.SAME, filter_h=rows, filter_w=columns)
         return g.result("MAX_POOL_2D", (x,), "pool", options=table, version=2)
-    return g.result("REVERSE_V2", (x,), "reversed", numbers={"axis": [3]})
+    sizes = {"block": [1, 1], "crops": [[0, 0], [0, 0]]}
+    return g.result("BATCH_TO_SPACE_ND", (x,), "kept", numbers=sizes, version=2)
 
 
 def _pooled(g: Generator, x: int) -> Outputs:

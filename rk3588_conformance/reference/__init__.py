@@ -45,6 +45,7 @@ _SELECTING = (
     selecting.reshape,
     selecting.tile,
     selecting.gather,
+    selecting.reverse_v2,
     selecting.space_to_depth,
     selecting.depth_to_space,
     selecting.resize_nearest_neighbor,

@@ -144,6 +144,7 @@ _MOVES: dict[str, Callable[[Call], Array | list[Array]]] = {
     "TRANSPOSE": lambda call: call.value().transpose(call.value(1)),
     "TILE": selecting.tile,
     "GATHER": selecting.gather,
+    "REVERSE_V2": selecting.reverse_v2,
     "MIRROR_PAD": selecting.mirror_pad,
     "SPACE_TO_DEPTH": selecting.space_to_depth,
     "DEPTH_TO_SPACE": selecting.depth_to_space,

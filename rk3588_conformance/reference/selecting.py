@@ -62,6 +62,11 @@ def tile(call: Call) -> Array:
     return np.asarray(np.tile(call.value(), call.constant(1).reshape(-1).tolist()))
 
 
+def reverse_v2(call: Call) -> Array:
+    """Return the tensor backwards along the axis."""
+    return np.flip(call.value(), int(call.constant(1).item()))
+
+
 def gather(call: Call) -> Array:
     """Return the slices that the indices name."""
     axis = call.options(GatherOptions).axis

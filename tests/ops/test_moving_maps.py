@@ -20,7 +20,7 @@ from delegate.partition.rules import check_node
 from rk3588_conformance import edge_grid, move_grid, resize_grid
 from rk3588_conformance.grid import grids_of
 from tests.index_maps import moved
-from tests.partition.rule_graphs import gathered, tiled, turned
+from tests.partition.rule_graphs import flipped, gathered, tiled, turned
 
 CASES = 16
 """The number of cases of each family of models."""
@@ -95,6 +95,12 @@ def test_places_of_constants_are_numpys(
     values = np.arange(math.prod(shape)).astype(np.int8).reshape(shape)
     found = moved_constant(gathered(places, axis % len(shape)), values)
     np.testing.assert_array_equal(found, values.take(places, axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3, -1])
+def test_constants_are_reversed_as_in_numpy(axis: int) -> None:
+    values = np.arange(192).astype(np.int8).reshape(1, 3, 2, 32)
+    np.testing.assert_array_equal(moved_constant(flipped(axis), values), np.flip(values, axis))
 
 
 @pytest.mark.parametrize("times", [(1, 1, 2, 1), (-1, -1, 1, 1), (1 << 30, 1, 1, 1), (0, 1, 1, 1)])

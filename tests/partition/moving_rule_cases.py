@@ -17,6 +17,7 @@ from tests.partition.rule_graphs import (
     enlarged_to,
     fc,
     flattened,
+    flipped,
     gathered,
     halves,
     interpolated,
@@ -139,6 +140,11 @@ MOVING: dict[str, list[tuple[Callable[[], Graph], str]]] = {
             "the factors are [1, -1, 1, -2]",
         ),
         (lambda: with_input(tiled((1, 2, 1, 1)), 1, constant=np.ones(3, np.int32)), "4 constants"),
+    ],
+    "reversed_axis": [
+        (lambda: flipped(4), "the axis is 4"),
+        (lambda: with_input(flipped(2), 1, constant=np.array([1, 2], np.int32)), "1 constants"),
+        (lambda: with_output(flipped(2), shape=(1, 3, 32, 2)), "not [1, 3, 2, 32]"),
     ],
     "gathered_inside": [
         (lambda: gathered((0, 32)), "index 32 does not lie in the 32 along axis 3"),

@@ -203,6 +203,11 @@ def gathered(places: Sequence[int], axis: int = 3) -> Graph:
     return of_one(lambda b, x: b.gather(x, places, axis))
 
 
+def flipped(axis: int) -> Graph:
+    """REVERSE_V2 of [1, 3, 2, 32]."""
+    return of_one(lambda b, x: b.reverse(x, axis))
+
+
 def shape_computed() -> Graph:
     """A reshape whose shape is an input."""
     graph = reshaped()
