@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +37,10 @@ from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 from delegate.lower.tiling.geometry import Axis, doublings
 from delegate.ops.shared.dense_sums import sum_behind
 
-_MAPS: Final = 4
-"""Results of two tasks in turn, the other channels, and the difference where EW only adds."""
+_SUMS, _MAPS = 2, 4
+"""Maps of the work area: of sums the results of two tasks in turn; of comparisons the other
+channels, too, and the difference where EW only adds.
+"""
 
 
 def are_sums(chip: Chip, element: Element = Element.INT8) -> bool:
@@ -138,11 +139,11 @@ def plan_row_maxima(planning: Planning, operation: Operation) -> Plan:
     source, target = planning.tensor(operand), planning.tensor(operation.result)
     surfaces = _surfaces(chip, source)
     apart = align(surfaces * source.view.pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
-    writes = surfaces_touched(chip, target.view.channels)
+    maps, writes = _MAPS, surfaces_touched(chip, target.view.channels)
     if are_sums(chip, source.element):
-        writes = chip.groups.surfaces_written(1, is_depthwise=False)
+        maps, writes = _SUMS, chip.groups.surfaces_written(1, is_depthwise=False)
     reads = ((operand, surfaces),)
-    footprint = Footprint(operation.node, reads, operation.result, writes, work_bytes=_MAPS * apart)
+    footprint = Footprint(operation.node, reads, operation.result, writes, work_bytes=maps * apart)
 
     def tasks(memory: Memory) -> Iterator[Task]:
         moving = Moving(chip, operation.node, memory.constants)
