@@ -163,6 +163,15 @@ def _with_line(conv: Convolution, function: Int64Array) -> Joined | None:
     return Joined(pipeline, None, differs)
 
 
+def clamps_apart(conv: Convolution) -> bool:
+    """Return whether nobody is known to have run the activation's clamps in tasks of this kind: a
+    task behind them clamps then. Raises LoweringError.
+    """
+    pipeline = requantization(conv, conv.wanted)
+    is_number = pipeline.ew is None or isinstance(pipeline.ew.operand, int)
+    return pipeline.bn.relu and is_number and not _is_known(conv, pipeline)
+
+
 def _results(stages: Pipeline, accumulators: Int64Array) -> FloatArray:
     return stages.run(accumulators.astype(np.float64))
 

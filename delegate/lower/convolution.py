@@ -31,6 +31,7 @@ from delegate.lower.conv_spec import (
     with_settled_channels,
 )
 from delegate.lower.conv_stages import (
+    clamps_apart,
     conv_stages,
     joined_stages,
     requantized,
@@ -45,10 +46,12 @@ from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.lower.numerics.pipeline import Int64Array, Joined
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
+from delegate.lower.tables import clamp_tasks
 from delegate.lower.task import Task, TaskKind
 from delegate.lower.tiling.choices import InputGroups
 from delegate.lower.tiling.geometry import ceil_div, ddr_cycles
 from delegate.lower.tiling.tiles import TilePlan
+from delegate.model.graph import Activation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,9 +183,15 @@ class TiledConvolution:
             tasks, choice = lower_input_groups(conv, self.tiles, constants, memory.work)
         else:
             weights = pack_weights(conv, constants)
-            stages = conv_stages(conv, constants, self.joined)
+            has_clamps = conv.activation is not Activation.NONE and self.joined is None
+            is_apart = has_clamps and conv.element is not Element.FP16 and clamps_apart(conv)
+            plain = replace(conv, activation=Activation.NONE) if is_apart else conv
+            stages = conv_stages(plain, constants, self.joined)
             summand = None if self.summand is None else memory.tensors[self.summand]
-            tasks = tasks_of_plan(conv, self.tiles, weights, stages, summand)
+            tasks = tasks_of_plan(plain, self.tiles, weights, stages, summand)
+            if is_apart:
+                whole = memory.tensors[made]
+                tasks = (*tasks, *clamp_tasks(conv.chip, whole, conv.wanted.outputs))
             choice = seen_text(conv) + self.tiles.choice
         layer = layer_of(self.planning, self.operation, tasks, choice)
         return layer if self.joined is None else replace(layer, told=self.joined.differs)

@@ -14,12 +14,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 
+import numpy as np
+
 from delegate.chip.chip import Chip, TaskKind
 from delegate.lower.legalize import is_known
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.lines import lines_of
 from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP, OutConvert
+from delegate.lower.numerics.tflite import INT8_VALUES
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -46,6 +49,14 @@ def function_tasks(
     """
     stages = _line_stages(chip, function) or _table_stages(function)
     return tuple(part.task(source, target, stages) for part in map_parts(chip, target.view))
+
+
+def clamp_tasks(
+    chip: Chip, target: DeviceTensor, ends: tuple[int, int]
+) -> tuple[ElementwiseTask, ...]:
+    """Tasks for every image: values of ``target`` stay between ``ends``."""
+    function = INT8_VALUES.clip(*ends).astype(np.int8).tobytes()
+    return function_tasks(chip, target, target, function)
 
 
 def _line_stages(chip: Chip, function: bytes) -> Stages | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from delegate.lower.legalize import exact_product, is_known, ties_away
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.multiplication import requantize_product
-from delegate.lower.numerics.pipeline import EwOperation, Pipeline
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation, Pipeline
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.task import TaskKind
@@ -20,7 +20,7 @@ from delegate.ops.operator import Operator, Role, Values
 from delegate.ops.shared import half_records
 from delegate.ops.shared.fixed_point import multiplier_of, multiply
 from delegate.ops.shared.functions import activated, product_factor, scale_of
-from delegate.ops.shared.two_values import RULES, plan_pair
+from delegate.ops.shared.two_values import RULES, clamped_behind, plan_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,11 @@ class MulOptions(Options):
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    graph, node = planning.graph, operation.node
-    options = node.known_options(MulOptions)
+    graph, node, chip = planning.graph, operation.node, planning.chip
+    result = planning.tensor(operation.result)
+    activation = node.known_options(MulOptions).activation
+    ends = activation_range(activation, result.scale, result.zero_point)
+    is_one = is_known(chip, TaskKind.ALONE, exact_product())
 
     def requantize(
         operands: Sequence[DeviceTensor], target: DeviceTensor, is_swapped: bool
@@ -42,12 +45,13 @@ def plan(planning: Planning, operation: Operation) -> Plan:
             node.index,
             product_factor(graph, node),
             (main.zero_point, other.zero_point, target.zero_point),
-            activation_range(options.activation, target.scale, target.zero_point),
-            has_ties_away=ties_away(planning.chip, TaskKind.ALONE, exact_product()),
-            rounds_in_bn=is_known(planning.chip, TaskKind.ALONE, exact_product()),
+            ends if is_one else (INT8_MIN, INT8_MAX),
+            has_ties_away=ties_away(chip, TaskKind.ALONE, exact_product()),
+            rounds_in_bn=is_one,
         ).pipeline
 
-    return plan_pair(planning, operation, requantize)
+    found = plan_pair(planning, operation, requantize)
+    return found if is_one else clamped_behind(chip, found, ends)
 
 
 def product(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:

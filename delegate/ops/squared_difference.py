@@ -60,7 +60,7 @@ def squared_difference(graph: Graph, node: Node, operands: Sequence[Values]) -> 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
-    from delegate.lower.legalize import is_known, pair
+    from delegate.lower.legalize import pair
     from delegate.ops.squared_difference import plan_squares
 
     node, chip = operation.node, planning.chip
@@ -128,5 +128,4 @@ def _stages(planning: Planning, operation: Operation, order: Sequence[int]) -> t
         (first.scale, second.scale, result.scale),
         (first.zero_point, second.zero_point, result.zero_point),
         has_ties_away=ties_away(chip, TaskKind.ALONE, pair(EwOperation.ADD)),
-        has_clamps=is_known(chip, TaskKind.ALONE, pair(EwOperation.ADD, relu=True)),
     )

@@ -37,7 +37,7 @@ from delegate.lower.numerics.pipeline import (
 )
 from delegate.lower.numerics.requantize import Requantization, nearest
 from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget, activation_range, weighted_sum
-from delegate.lower.rules import FORM_IS_KNOWN, WITHIN_ONE_LSB
+from delegate.lower.rules import WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
 # Operand multipliers stay at or below 2^14: converted operands then reach 255 * 2^14, as in
@@ -66,18 +66,11 @@ def requantize_sum(
     signs: tuple[int, int] = (1, 1),
     *,
     has_ties_away: bool = True,
-    has_clamps: bool = True,
 ) -> Requantization:
     """Return the stages of a sum. ``scales`` and int8 ``zero_points`` of first operand, second,
     result; ``signs`` with which the operands count. ``has_ties_away``: see ``last_roundings``.
-    ``has_clamps``: EW's; without them the result's type has to do what the activation does. Raises
-    LoweringError where no scales are within one LSB.
+    Raises LoweringError where no scales are within one LSB.
     """
-    if not has_clamps:
-        if activation_range(activation, scales[2], zero_points[2]) != (INT8_MIN, INT8_MAX):
-            problem = f"{activation.name} that the type of the result does not make"
-            raise LoweringError(node, FORM_IS_KNOWN, problem)
-        activation = Activation.NONE
     found = find_sum(scales, zero_points, activation, signs, has_ties_away)
     if found is not None and found.proof.is_within_one_lsb:
         return found

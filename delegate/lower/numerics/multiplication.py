@@ -39,7 +39,6 @@ from delegate.lower.numerics.requantize import Requantization, nearest
 from delegate.lower.numerics.tflite import INT8_VALUES, PairTarget, quantize_multiplier, scaled
 from delegate.lower.rules import (
     ACCUMULATOR_FITS_INT32,
-    FORM_IS_KNOWN,
     PRODUCT_CLAMPED_AT_ZERO,
     WITHIN_ONE_LSB,
 )
@@ -70,12 +69,10 @@ def requantize_product(
     TensorFlow Lite computes it. int8 ``zero_points`` of first operand, second, result. ``outputs``:
     least and largest result, the least being that of int8 or the zero point. ``has_ties_away``: see
     ``last_roundings``. ``rounds_in_bn``: BN may make the first rounding and EW clamp; else OUT_CVT
-    makes the only one. ``slopes``: see ``_Product``. Raises LoweringError where it is not, where no
-    factors are within one LSB, or TensorFlow Lite's int32 wraps.
+    makes the only one, and nothing clamps. ``slopes``: see ``_Product``. Raises LoweringError where
+    the least result is another, where no factors are within one LSB, or TensorFlow Lite's int32
+    wraps.
     """
-    if not rounds_in_bn and outputs != (INT8_MIN, INT8_MAX):
-        problem = f"an activation from {outputs[0]} to {outputs[1]} behind a product"
-        raise LoweringError(node, FORM_IS_KNOWN, problem)
     if outputs[0] not in (INT8_MIN, zero_points[2]):
         raise LoweringError(
             node, PRODUCT_CLAMPED_AT_ZERO, f"it is {outputs[0] - zero_points[2]} from there"

@@ -66,7 +66,6 @@ def requantize_squares(
     zero_points: tuple[int, int, int],
     *,
     has_ties_away: bool,
-    has_clamps: bool,
 ) -> tuple[Stages, Proof]:
     """Return the stages and their proof; parameters as of ``square_target`` and ``requantize_sum``.
     Raises LoweringError where a distance stands for results that are more than two steps apart.
@@ -81,7 +80,6 @@ def requantize_squares(
                 Activation.NONE,
                 signs,
                 has_ties_away=has_ties_away,
-                has_clamps=has_clamps,
             ).pipeline
             for signs in ((1, -1), (-1, 1))
         )

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chip import Chip
 from delegate.lower.binary_elementwise import (
     Requantize,
     broadcast,
@@ -34,6 +35,7 @@ from delegate.lower.numerics.tflite import SUM_BITS, activation_range
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.selection import map_bytes
+from delegate.lower.tables import clamp_tasks
 from delegate.lower.task import ElementwiseTask, Task, TaskKind
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Graph, Node, Tensor
@@ -152,6 +154,19 @@ def plan_pair(planning: Planning, operation: Operation, requantize: Requantize) 
     return plan_of(planning, operation, footprint, tasks)
 
 
+def clamped_behind(chip: Chip, plan: Plan, ends: tuple[int, int]) -> Plan:
+    """Return ``plan`` with tasks that keep its result between ``ends`` where it lies."""
+    if ends == (INT8_MIN, INT8_MAX):
+        return plan
+
+    def emit(memory: Memory) -> Layer:
+        layer = plan.emit(memory)
+        tasks = clamp_tasks(chip, memory.tensors[plan.operation.result], ends)
+        return replace(layer, tasks=(*layer.tasks, *tasks))
+
+    return replace(plan, emit=emit)
+
+
 def _via_add(planning: Planning, operation: Operation, pair: Plan) -> Plan:
     """Return the plan of a maximum or minimum where EW is only known to add."""
     view = view_of(planning.graph.tensor(operation.result).shape)
@@ -213,27 +228,30 @@ def weighted(
     """Return the record of ADD or SUB, whose operands count with ``signs``."""
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        node, chip = operation.node, planning.chip
+        node, chip, result = operation.node, planning.chip, planning.tensor(operation.result)
         activation = node.known_options(options).activation
+        is_pixel = any(planning.tensor(t).view.pixels == 1 for t in operation.operands)
+        is_per_channel = is_pixel and result.view.pixels > 1
+        clamps = pair(EwOperation.ADD, relu=True, per_channel=is_per_channel)
+        is_one = is_known(chip, TaskKind.ALONE, clamps)
 
         def requantize(
             operands: Sequence[DeviceTensor], target: DeviceTensor, is_swapped: bool
         ) -> Pipeline:
             main, other = operands
-            clamped = pair(
-                EwOperation.ADD, relu=True, per_channel=other.view.pixels == 1 < target.view.pixels
-            )
             return requantize_sum(
                 node.index,
                 (main.scale, other.scale, target.scale),
                 (main.zero_point, other.zero_point, target.zero_point),
-                activation,
+                activation if is_one else Activation.NONE,
                 (signs[1], signs[0]) if is_swapped else signs,
                 has_ties_away=ties_away(chip, TaskKind.ALONE, pair(EwOperation.ADD)),
-                has_clamps=is_known(chip, TaskKind.ALONE, clamped),
             ).pipeline
 
         found = plan_pair(planning, operation, requantize)
+        if not is_one:
+            ends = activation_range(activation, result.scale, result.zero_point)
+            found = clamped_behind(chip, found, ends)
         summands = _summands(planning, operation, activation) if signs == (1, 1) else ()
         return replace(found, summands=summands)
 
