@@ -120,6 +120,11 @@ class GraphFacts:
                 found.setdefault(tensor, []).append(node)
         return {tensor: tuple(nodes) for tensor, nodes in found.items()}
 
+    def readers_of_values(self, tensor: int) -> tuple[Node, ...]:
+        """Return the readers while the model runs: not those that are computed from the shape."""
+        found, folded = self.readers.get(tensor, ()), self.graph.folded
+        return tuple(node for node in found if not folded.issuperset(node.outputs))
+
     @cached_property
     def disorder(self) -> str | None:
         """Say what keeps the nodes from running in the order of the file; None: nothing."""

@@ -20,6 +20,7 @@ from delegate.ops.shared.shape_arithmetic import with_shape_constants
 from delegate.ops.strided_slice import StridedSliceOptions
 from delegate.options import Options
 from rk3588_conformance.builder import Net
+from rk3588_conformance.builder.layers import Window
 from rk3588_conformance.builder.options import BuiltinOptions
 from tests.inferences import assert_same, drawn_int8, interpreter_of, invoke
 from tests.loops import for_each
@@ -99,6 +100,37 @@ def dense_model() -> bytes:
     result = builder.tensor("result", (1, 6, 16), DType.INT8, SCALE, shape_signature=(-1, 6, 16))
     builder.operator("RESHAPE", (z, back), (result,))
     return builder.build(builder.function("RELU", (result,), SCALE))
+
+
+def shuffled_model(*, shape_is_output: bool = False) -> bytes:
+    """A shuffle of channels as Keras has it: each reshape asks for the shape of what it reads."""
+    builder = Net("shuffled", np.random.default_rng(5))
+    x = builder.input("x", (1, 5, 7, 96), DType.INT8, SCALE, shape_signature=(-1, 5, 7, 96))
+    before = y = builder.conv(x, 96, Window(1, 1))
+    for shape in ((1, 5, 7, 2, 48), (1, 5, 7, 96)):
+        sides = [number(builder, n, scalar=True) for n in shape[1:]]
+        wanted = builder.tensor("wanted", (len(shape),), DType.INT32)
+        pack = PackOptions(len(shape), 0)
+        builder.operator("PACK", (batch_of(builder, y), *sides), (wanted,), pack)
+        z = builder.tensor("z", shape, DType.INT8, builder.scaling(before))
+        builder.operator("RESHAPE", (y, wanted), (z,))
+        y = builder.transpose(z, (0, 1, 2, 4, 3)) if len(shape) == 5 else z
+    builder.output(builder.conv(y, 32, Window(1, 1)))
+    if shape_is_output:
+        builder.output(wanted)
+    return builder.build()
+
+
+@pytest.mark.parametrize("shape_is_output", [False, True])
+def test_who_reads_a_shape_alone_cuts_no_move(shape_is_output: bool) -> None:
+    """Where the runtime needs the shape of what lies inside the move, there are several."""
+    model = shuffled_model(shape_is_output=shape_is_output)
+    result = compile_model(model, Options(deny_ops=()))
+    layers = [layer for partition in result.partitions for layer in partition.layers]
+    moves = [layer for layer in layers if layer.op in ("RESHAPE", "TRANSPOSE")]
+    assert (len(moves) == 1) != shape_is_output
+    ours = run(model, 1, strict="false", deny_ops="NONE", log_level="error")
+    assert_same(ours, run(model, 1))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])

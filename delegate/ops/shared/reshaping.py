@@ -105,7 +105,7 @@ def chain_of(
             break
         chain.insert(0, before)
     while len(chain) < MOST_NODES:
-        (behind, *others) = facts.readers.get(chain[-1].outputs[0], (chain[-1],))
+        behind, *others = facts.readers_of_values(chain[-1].outputs[0]) or (chain[-1],)
         if others or not _is_link(facts, chain[-1], behind, members, kept):
             break
         chain.append(behind)
@@ -121,7 +121,7 @@ def _is_link(
 ) -> bool:
     """Return whether ``behind`` alone needs what ``before`` gives, and both move data."""
     result = before.outputs[0]
-    if facts.readers.get(result) != (behind,) or result in (*facts.graph.outputs, *kept):
+    if facts.readers_of_values(result) != (behind,) or result in (*facts.graph.outputs, *kept):
         return False
     return all(
         (members is None or node.index in members) and _moves(facts, node)
@@ -171,7 +171,7 @@ def _is_first(facts: GraphFacts, node: Node) -> bool:
         return False
     is_given = source.constant is None and not source.is_variable
     is_input = is_given and source.index not in facts.makers and is_spread(source)
-    return is_input and facts.readers.get(source.index) == (node,)
+    return is_input and facts.readers_of_values(source.index) == (node,)
 
 
 def _is_last(facts: GraphFacts, node: Node) -> bool:
@@ -224,7 +224,7 @@ def images_behind(facts: GraphFacts, chain: Sequence[Node]) -> tuple[Shape, list
     which can read that instead; None: one of them cannot, or there is none.
     """
     source, result = facts.graph.tensor(chain[0].inputs[0]), chain[-1].outputs[0]
-    readers = facts.readers.get(result, ())
+    readers = facts.readers_of_values(result)
     image = summed_image(facts.chip, view_of(source.shape))
     if image is None or source.constant is not None or result in facts.graph.outputs:
         return None
