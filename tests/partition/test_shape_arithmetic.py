@@ -123,7 +123,7 @@ def shuffled_model(*, shape_is_output: bool = False) -> bytes:
 
 @pytest.mark.parametrize("shape_is_output", [False, True])
 def test_who_reads_a_shape_alone_cuts_no_move(shape_is_output: bool) -> None:
-    """Where the runtime needs the shape of what lies inside the move, there are several."""
+    """There are several moves if the runtime needs the shape of what lies between them."""
     model = shuffled_model(shape_is_output=shape_is_output)
     result = compile_model(model, Options(deny_ops=()))
     layers = [layer for partition in result.partitions for layer in partition.layers]
