@@ -93,12 +93,6 @@ class _Product:
         # One block after the other is one order for all kernels.
         return AtomOrder(kernels, atoms, geometry.unit if atoms > block else kernels, block)
 
-    @property
-    def _map_order(self) -> AtomOrder:
-        """Return the order of the first operand's turned matrix."""
-        atoms = programmed_channels(self.conv) // self.conv.element.lanes
-        return map_order(self._rows, atoms)
-
     # The operation's own memory, in this order: the weights, what only completes pairs of
     # surfaces, sums, and the first operand's turned matrix.
 
@@ -117,7 +111,7 @@ class _Product:
 
     @property
     def _work_bytes(self) -> int:
-        size = self._map_order.size_bytes if self.turned[0] else 0
+        size = _turned_order(self.conv).size_bytes if self.turned[0] else 0
         return align(self._first_start + size, DMA_ALIGN_BYTES)
 
     @property
@@ -162,24 +156,16 @@ class _Product:
                 made += self._weights(moving, second, right, work)
                 made += self._sums(add, work, constants)
             pixels = self._inputs if self.turned[0] else rows
-            source = first.part(left * pixels, pixels, 1)
+            source, place = first.part(left * pixels, pixels, 1), work.moved(self._first_start)
             if self.turned[0]:
                 if left != before[0]:
-                    place = work.moved(self._first_start)
-                    made += turned(moving, self._map_order, place, rows, 0, source)
-                source = self._turned_map(source, work)
+                    made += _turned_first(moving, self.conv, place, source)
+                source = _turned_map(self.conv, source, place)
             result = target.part(number * rows, rows, 1)
             conv = replace(self.conv, source=source, target=result)
             made += tasks_of_plan(conv, self.tiles, self._packed(work), stages)
             before = left, right
             yield from (replace(task, tile=f"matrix {number} {task.tile}") for task in made)
-
-    def _turned_map(self, like: DeviceTensor, work: Ref) -> DeviceTensor:
-        order = self._map_order
-        view = View(1, self._rows, 1, self._inputs * self.conv.element.bytes)
-        strides = Strides(order.rows * ATOM_BYTES, order.size_bytes)
-        place = work.moved(self._first_start)
-        return replace(like, view=view, location=place, within=strides)
 
     def _weights(
         self, moving: Moving, second: DeviceTensor, number: int, work: Ref
@@ -250,6 +236,26 @@ class _Product:
             before = self._vector(work, number)
 
 
+def _turned_order(conv: Convolution) -> AtomOrder:
+    """Return the order of the first operand's turned matrix."""
+    return map_order(conv.input_view.pixels, programmed_channels(conv) // conv.element.lanes)
+
+
+def _turned_first(
+    moving: Moving, conv: Convolution, place: Ref, matrix: DeviceTensor
+) -> Iterator[ConvTask]:
+    """Turn ``matrix``, whose pixels are the inputs, round at ``place``."""
+    return turned(moving, _turned_order(conv), place, conv.input_view.pixels, 0, matrix)
+
+
+def _turned_map(conv: Convolution, like: DeviceTensor, place: Ref) -> DeviceTensor:
+    """Return the turned matrix at ``place``, as a map."""
+    order, rows = _turned_order(conv), conv.input_view.pixels
+    view = View(1, rows, 1, conv.input_view.channels * conv.element.bytes)
+    strides = Strides(order.rows * ATOM_BYTES, order.size_bytes)
+    return replace(like, view=view, location=place, within=strides)
+
+
 def addends_of(conv: Convolution) -> tuple[int, ...]:
     """Return int8 whose sum is the first operand's zero point with the other sign."""
     wanted = -conv.source.zero_point
@@ -303,14 +309,10 @@ def packed_product(
     planning: Planning,
     operation: Operation,
     pairs: tuple[tuple[int, int], ...],
+    turned: tuple[bool, bool],
     conv: Convolution,
-    *,
-    columns_are_kernels: bool,
 ) -> Plan:
-    """Return the plan of all products. ``conv``: of one, with weights of no value; the zero point
-    of what they are is ``conv.weight_zero_point``. ``pairs``: the numbers of both matrices of each
-    of the result's. Raises LoweringError.
-    """
+    """Return the plan of all products; parameters as of ``_Product``. Raises LoweringError."""
     paddings, lanes = addends_of(conv), conv.element.lanes
     taps = len(paddings) + 1
     outputs, rows, inputs = conv.output_view.channels, conv.input_view.pixels, conv.weights.shape[3]
@@ -321,7 +323,7 @@ def packed_product(
         matrices=max(right for _, right in pairs) + 1,
         kernels=outputs,
         inputs=inputs,
-        columns_are_kernels=columns_are_kernels,
+        columns_are_kernels=turned[1],
         stored=geometry.kernels,
         unit=geometry.unit,
         stored_inputs=geometry.channels,
@@ -334,13 +336,22 @@ def packed_product(
     surfaces = surfaces_of(planning.tensor(left).view.channels)
     written = max(tile.part.surfaces(geometry.group, lanes).stop for tile in tiles.tiles)
     reads = (left, surfaces), (right, 1)
-    footprint = Footprint(operation.node, reads, operation.result, written)
+    size = _turned_order(conv).size_bytes if turned[0] else 0
+    work_bytes = align(size, DMA_ALIGN_BYTES)
+    footprint = Footprint(operation.node, reads, operation.result, written, work_bytes=work_bytes)
 
     def tasks(memory: Memory) -> Iterator[ConvTask]:
         stages = _stages_of_sums(conv, memory.constants)
+        moving = Moving(conv.chip, operation.node, memory.constants)
         first, second, target = (memory.tensors[t] for t in (*operation.operands, operation.result))
+        before = None
         for number, (mine, other) in enumerate(pairs):
-            source = first.part(mine * rows, rows, 1)
+            pixels = inputs if turned[0] else rows
+            source = first.part(mine * pixels, pixels, 1)
+            if turned[0]:
+                if mine != before:
+                    yield from _turned_first(moving, conv, memory.work, source)
+                source, before = _turned_map(conv, source, memory.work), mine
             if paddings:
                 source = replace(source, zero_point=paddings[0])
             one = replace(tapped, source=source, target=target.part(number * rows, rows, 1))

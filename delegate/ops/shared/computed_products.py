@@ -72,7 +72,7 @@ def computed_record(operator: Operator, factors_of: FactorsOf, *rules: Constrain
         factors = factors_of(graph, node)
         return len(factors.pairs) * factors.rows * factors.inputs * factors.outputs
 
-    behind = (*rules, _are_known(factors_of), common.quantization_in_range)
+    behind = (*rules, _are_known(), common.quantization_in_range)
     return replace(
         operator,
         inputs=(Role.FEATURE, Role.MATRIX, *operator.inputs[2:]),
@@ -107,7 +107,7 @@ def half_computed_record(operator: Operator, factors_of: FactorsOf, *rules: Cons
         return low * factors.inputs + bias.min(), high * factors.inputs + bias.max()
 
     record = computed_record(operator, factors_of, *rules)
-    known = _are_known(factors_of)
+    known = _are_known()
     return half.half_record(record, plan, (*half.FIRST, *rules, known), ranges)
 
 
@@ -138,21 +138,18 @@ def _of_one(
     return replace(conv, input_view=replace(result, channels=factors.inputs))
 
 
-def _are_known(factors_of: FactorsOf) -> Constraint:
+def _are_known() -> Constraint:
     def check(facts: GraphFacts, node: Node) -> str | None:
         if computes_weights(facts.chip):
             return None
-        if Primitive.UNEQUAL_SIDES in facts.chip.lacks:
-            return f"nobody has run a task of {facts.chip.name} whose weights another one computed"
-        first_is_turned, _ = factors_of(facts.graph, node).turned
-        return "the first operand is transposed as well" if first_is_turned else None
+        lacks_taps = Primitive.UNEQUAL_SIDES in facts.chip.lacks
+        problem = f"nobody has run a task of {facts.chip.name} whose weights another one computed"
+        return problem if lacks_taps else None
 
     return Constraint(FORM_IS_KNOWN.name, FORM_IS_KNOWN.sentence, check, {})
 
 
 def _planned(planning: Planning, operation: Operation, factors: Factors, conv: Convolution) -> Plan:
     """Return the plan with weights that a task writes, where one may, or that the host packs."""
-    pairs, (_, columns_are_kernels) = factors.pairs, factors.turned
-    if computes_weights(planning.chip):
-        return planned_product(planning, operation, pairs, factors.turned, conv)
-    return packed_product(planning, operation, pairs, conv, columns_are_kernels=columns_are_kernels)
+    made = planned_product if computes_weights(planning.chip) else packed_product
+    return made(planning, operation, factors.pairs, factors.turned, conv)
