@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from delegate.host.delegated import expose_tensors
-from delegate.model.flatbuffer_reader import FlatbufferReader
-from delegate.model.flatbuffer_tables import TableValue, read_table, write_file
+from delegate.model.flatbuffer_tables import TableValue, write_file
+from delegate.model.table_edits import open_tables
 from delegate.model.tflite_reader import read_graph
-from delegate.model.tflite_schema import MODEL, ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
+from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,8 @@ class CutModel:
 
 
 def parse(content: bytes) -> TableValue:
-    return read_table(
-        FlatbufferReader(memoryview(content), "model").root(b"TFL3", ".tflite"), MODEL
-    )  # fmt: skip
+    """Return the tables of a file, with buffers that lie behind the flatbuffer inside."""
+    return open_tables(content, "model")
 
 
 def cut_model(content: bytes, shapes: Mapping[int, tuple[int, ...]] | None = None) -> CutModel:
