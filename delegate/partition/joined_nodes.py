@@ -10,6 +10,9 @@ few channels. A product takes its second operand either way, rows as kernels mor
 product of the exchanged operands in the other order is the exchanged result: sums and multipliers
 are the same. What else the TRANSPOSE does, as bringing heads in front of pixels, it still does.
 
+A move that undoes others, as a TRANSPOSE back to channels last whose way there has another reader,
+is a reshape of what was there before: it moves nothing.
+
 A dense layer behind a flattened image reads the image itself: one kernel covers it, and constant
 weights take its order, so that nothing brings its pixels to channels.
 
@@ -47,7 +50,7 @@ from delegate.ops.operator import (
 )
 from delegate.ops.shared.parts import is_free, is_spread
 from delegate.ops.shared.real_functions import chain_to, is_end
-from delegate.ops.shared.reshaping import chain_of, images_behind
+from delegate.ops.shared.reshaping import chain_of, images_behind, undone
 from delegate.partition.partitions import RESHAPE, PartitionsOf, Rewriter, Rewritten, inner_part
 from delegate.partition.rules import HOST_CONVERTS, Refusal, check_node
 
@@ -177,6 +180,30 @@ def flatten_by_weights(given: Rewritten, chip: Chip) -> Rewritten:
             if made is not None:
                 found, facts = made, GraphFacts(made.graph, chip)
     return found
+
+
+def undo_moves(given: Rewritten, chip: Chip) -> Rewritten:
+    """Return ``given`` with moves that undo others, which somebody else reads, as reshapes of what
+    was there before these.
+    """
+    facts, members = GraphFacts(given.graph, chip), {*given.partition.nodes}
+    to = Rewriter(given.graph, given.partition)
+    for node in map(given.graph.node, given.partition.nodes):
+        if facts.movement(node) is not Movement.KEEP or is_free(facts, node):
+            continue
+        found = undone(facts, node)
+        if found is None or not members.issuperset(one.index for one in found):
+            continue
+        inner = [one.outputs[0] for one in found[:-1]]
+        kept = not {*inner}.isdisjoint(given.partition.outputs)
+        if kept or any(len(facts.readers_of_values(tensor)) > 1 for tensor in inner):
+            source = facts.graph.tensor(found[0].inputs[0])
+            inputs = source.index, to.numbers(source.shape)
+            to.put(node.index, Node(node.index, RESHAPE, inputs, node.outputs))
+    if not to.changed:
+        return given
+    graph, partition = to.made()
+    return Rewritten(graph, partition, given.before)
 
 
 def _flattened(facts: GraphFacts, given: Rewritten, last: Node) -> Rewritten | None:

@@ -47,6 +47,7 @@ from delegate.partition.joined_nodes import (
     join_nodes,
     join_real_functions,
     turn_products,
+    undo_moves,
 )
 from delegate.partition.partitions import Rewritten
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal
@@ -186,6 +187,8 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
         found = turn_products(found, chip)
     if any(operator.on_image is not None for operator in operators):
         found = flatten_by_weights(found, chip)
+    if [operator.movement for operator in operators].count(Movement.KEEP) > 1:
+        found = undo_moves(found, chip)
     if convolutions and any(operator.movement is Movement.CUT for operator in operators):
         found = unfold_heads(found, chip, _are_taken)
     if convolutions > 1:

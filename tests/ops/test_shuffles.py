@@ -58,3 +58,28 @@ def test_what_somebody_else_reads_stays_what_it_is(kept: int) -> None:
     shape = (1, 5, 7, 24)
     model = shuffled(shape, 2, kept)
     assert_equal(model, shape)
+
+
+def undone(shape: tuple[int, ...], *, is_output: bool) -> bytes:
+    """Channels in front and back again between two convolutions; somebody else reads what is in
+    between, or it ``is_output``.
+    """
+    builder = Net("undone", np.random.default_rng(3))
+    x = builder.input("x", shape, DType.INT8, SCALE)
+    y = builder.conv(x, shape[3], Window(1, 1))
+    first = builder.transpose(y, (0, 3, 1, 2))
+    flat = 1, shape[3], shape[1] * shape[2]
+    builder.output(first if is_output else builder.reshape(first, flat))
+    back = builder.transpose(first, (0, 2, 3, 1))
+    return builder.build(builder.conv(back, 8, Window(1, 1)))
+
+
+@pytest.mark.parametrize("is_output", [False, True], ids=["read", "output"])
+@pytest.mark.parametrize("shape", [shape for shape, _ in SHAPES], ids=str)
+def test_moves_that_undo_others_move_nothing(shape: tuple[int, ...], is_output: bool) -> None:
+    model = undone(shape, is_output=is_output)
+    result = compile_model(model, Options(deny_ops=()))
+    assert not result.rejections
+    (partition,) = result.partitions
+    assert all(2 not in layer.nodes for layer in partition.layers if layer.op != "CONV_2D")
+    assert_equal(model, shape)

@@ -196,8 +196,30 @@ def order_possible(facts: GraphFacts, node: Node) -> str | None:
         return None
     if _is_turned_by_product(facts, node) or _is_read_as_image(facts, node):
         return None
+    if undone(facts, node) is not None:
+        return None
     before, after = facts.graph.tensor(node.inputs[0]), facts.outputs(node)[0]
     return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
+
+
+def undone(facts: GraphFacts, node: Node) -> tuple[Node, ...] | None:
+    """Return moves of which ``node``, the last, undoes the others: what the first one reads is its
+    result. None: it undoes none.
+    """
+    chain, result = [node], facts.outputs(node)[0]
+    while len(chain) < MOST_NODES:
+        before = facts.makers.get(chain[0].inputs[0])
+        if before is None or not _moves(facts, before):
+            return None
+        chain.insert(0, before)
+        try:
+            order = map_of(facts, chain)
+        except MapError:
+            return None
+        source = facts.graph.tensor(before.inputs[0])
+        if source.shape == result.shape and order.is_whole and order.shift() == 0:
+            return tuple(chain)
+    return None
 
 
 def _is_turned_by_product(facts: GraphFacts, node: Node) -> bool:
