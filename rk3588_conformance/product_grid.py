@@ -2,6 +2,7 @@
 vanish.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -203,7 +204,7 @@ SIZES = {
 """Rows, inputs, outputs."""
 LEADS = {
     "none": ((), ()), "rows": ((3,), (3,)), "heads": ((2, 3), (2, 3)), "one": ((2,), (1,)),
-    "shared": ((2, 3), ()), "first": ((1,), (2,)),
+    "shared": ((2, 3), ()), "first": ((1,), (2,)), "single": ((1,), ()),
 }  # fmt: skip
 _POINTS = {"none": (0, 0), "low": (-128, 5), "high": (127, -128), "second": (0, 127)}
 
@@ -217,10 +218,11 @@ def computed_shapes(v: Values) -> list[tuple[int, ...]]:
 
 
 def meets(v: Values) -> bool:
-    """Return whether runtimes agree: not where a first operand is turned and leading dimensions
-    differ.
+    """Return whether runtimes agree: not where a first operand is turned and several matrices meet
+    one.
     """
-    return "x" not in v.adj or len(set(LEADS[v.lead])) == 1
+    first, second = LEADS[v.lead]
+    return "x" not in v.adj or first == second or math.prod(first) == math.prod(second) == 1
 
 
 def _points(net: Net, v: Values) -> list[Quantization | None]:

@@ -130,11 +130,12 @@ def computed_product_ranks(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def turned_product_meets_its_own(facts: GraphFacts, node: Node) -> str | None:
-    """The leading dimensions must be equal if the first of two computed operands is transposed
-    (adj_x): runtimes take the wrong matrices of a second one that is broadcast.
+    """The leading dimensions must be equal, or all 1, if the first of two computed operands is
+    transposed (adj_x): runtimes take the wrong matrices of a second one that is broadcast.
     """
     x, y = (list(tensor.shape[:-2]) for tensor in facts.inputs(node))
-    is_alone = not node.known_options(BatchMatMulOptions).adj_x or x == y
+    is_one = math.prod(x) == math.prod(y) == 1
+    is_alone = not node.known_options(BatchMatMulOptions).adj_x or x == y or is_one
     return None if is_alone else f"they are {x} and {y}"
 
 
