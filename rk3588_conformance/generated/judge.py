@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from delegate.compile.compiler import compile_model
+from delegate.host.kernels import for_runtime
+from delegate.host.runtimes import find_runtime
 from delegate.lower.lowered import Layer
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.tflite_reader import read_graph
@@ -266,7 +268,8 @@ class _Judge:
 
 def _layers(model: bytes, options: Mapping[str, str]) -> list[Layer]:
     chosen = Options.from_mapping({"deny_ops": "", **options}, {})
-    return [layer for p in compile_model(model, chosen).partitions for layer in p.layers]
+    graph = for_runtime(read_graph(model), find_runtime())
+    return [layer for p in compile_model(graph, chosen).partitions for layer in p.layers]
 
 
 def _joined(layers: Sequence[Layer]) -> dict[int, int]:
