@@ -301,8 +301,7 @@ CASES = (
 
 _ON_CPU = {
     "rk3576": (
-        "clamped conv", "columns", "input groups", "computed product", "fp16",
-        "fp16_curve", "fp16_deviation",
+        "columns", "input groups", "computed product", "fp16", "fp16_curve", "fp16_deviation",
     ),
 }  # fmt: skip
 """The cases, by chip, that its rules leave to the CPU (a test holds them to that)."""

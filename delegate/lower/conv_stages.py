@@ -165,9 +165,12 @@ def _with_line(conv: Convolution, function: Int64Array) -> Joined | None:
 
 def clamps_apart(conv: Convolution) -> bool:
     """Return whether nobody is known to have run the activation's clamps in tasks of this kind: a
-    task behind them clamps then. Raises LoweringError.
+    task behind them clamps then.
     """
-    pipeline = requantization(conv, conv.wanted)
+    try:
+        pipeline = requantized(conv, conv.wanted).pipeline
+    except LoweringError:
+        return False  # whoever asks for the stages is told
     is_number = pipeline.ew is None or isinstance(pipeline.ew.operand, int)
     return pipeline.bn.relu and is_number and not _is_known(conv, pipeline)
 

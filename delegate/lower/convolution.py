@@ -46,7 +46,7 @@ from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.lower.numerics.pipeline import Int64Array, Joined
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
-from delegate.lower.tables import clamp_tasks
+from delegate.lower.tables import clamped_behind
 from delegate.lower.task import Task, TaskKind
 from delegate.lower.tiling.choices import InputGroups
 from delegate.lower.tiling.geometry import ceil_div, ddr_cycles
@@ -60,7 +60,7 @@ class TiledConvolution:
 
     ``whole``: ``conv`` on whole images, which it may see in parts. ``joined``: the stages with
     ``function``, the results of a function of a value that follows, or with ``summand``, a map that
-    is added.
+    is added. ``ends``: of the activation, if tasks behind clamp.
     """
 
     planning: Planning
@@ -71,6 +71,7 @@ class TiledConvolution:
     joined: Joined | None = None
     function: Int64Array | None = None
     summand: int | None = None
+    ends: tuple[int, int] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -92,11 +93,12 @@ class TiledConvolution:
             surface_pixels=conv.chip.groups.surface_pixels(conv.is_depthwise),
         )
         completed = self._completed if self.is_in_parts else None
-        return Plan(
+        found = Plan(
             *(operation, footprint, self.emit),
             followed_by=self._followed_by,
             completed=completed,
         )
+        return found if self.ends is None else clamped_behind(self.planning, found, self.ends)
 
     def _completed(self) -> Plan:
         """Return the plan on whole images: parts write no more surfaces than there are."""
@@ -183,15 +185,9 @@ class TiledConvolution:
             tasks, choice = lower_input_groups(conv, self.tiles, constants, memory.work)
         else:
             weights = pack_weights(conv, constants)
-            has_clamps = conv.activation is not Activation.NONE and self.joined is None
-            is_apart = has_clamps and conv.element is not Element.FP16 and clamps_apart(conv)
-            plain = replace(conv, activation=Activation.NONE) if is_apart else conv
-            stages = conv_stages(plain, constants, self.joined)
+            stages = conv_stages(conv, constants, self.joined)
             summand = None if self.summand is None else memory.tensors[self.summand]
-            tasks = tasks_of_plan(plain, self.tiles, weights, stages, summand)
-            if is_apart:
-                whole = memory.tensors[made]
-                tasks = (*tasks, *clamp_tasks(conv.chip, whole, conv.wanted.outputs))
+            tasks = tasks_of_plan(conv, self.tiles, weights, stages, summand)
             choice = seen_text(conv) + self.tiles.choice
         layer = layer_of(self.planning, self.operation, tasks, choice)
         return layer if self.joined is None else replace(layer, told=self.joined.differs)
@@ -238,13 +234,18 @@ def tiled_convolution(
         conv = with_settled_channels(conv)
         if not rounds_twice(conv.chip, conv.kind, per_channel=True):
             conv = with_constant_channels(conv)
+    ends = None
+    is_half, activation = conv.element is Element.FP16, conv.activation
+    if activation is not Activation.NONE and not is_half and clamps_apart(conv):
+        ends, has_parts = conv.wanted.outputs, False
+        conv = replace(conv, activation=Activation.NONE)
     parts: list[Convolution] = []
     if has_parts:
         if all(map(planning.has_whole_surfaces, (operation.operands[0], operation.result))):
             parts += sections_of(conv)
         parts += row_pairs_of(conv)
     seen, tiles = plan_rows(conv, parts)
-    return TiledConvolution(planning, operation, seen, tiles, whole=conv)
+    return TiledConvolution(planning, operation, seen, tiles, whole=conv, ends=ends)
 
 
 _MOST_PARTS: Final = 5
@@ -258,7 +259,7 @@ def split_by_scale(found: TiledConvolution) -> Plan | None:
     fewer do of those; None: it stays whole.
     """
     conv = found.conv
-    if conv.output_view != conv.target.view or conv.parts != (1, 1):
+    if conv.output_view != conv.target.view or conv.parts != (1, 1) or found.ends is not None:
         return None
     parts = _parts(conv)
     return None if len(parts) < 2 else _sum_of_parts(found, parts)

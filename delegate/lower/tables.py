@@ -17,12 +17,21 @@ from itertools import repeat
 import numpy as np
 
 from delegate.chip.chip import Chip, TaskKind
+from delegate.chip.element import DMA_ALIGN_BYTES, align
 from delegate.lower.legalize import is_known
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.lines import lines_of
-from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP, OutConvert
+from delegate.lower.numerics.pipeline import (
+    ENTRY_SCALE,
+    FUNCTION_STEPS,
+    INDEX_STEP,
+    INT8_MAX,
+    INT8_MIN,
+    OutConvert,
+)
 from delegate.lower.numerics.tflite import INT8_VALUES
+from delegate.lower.operation import Memory, Plan, Planning
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -34,7 +43,7 @@ from delegate.lower.task import (
     Task,
     is_curve,
 )
-from delegate.lower.tiling.element_wise import map_parts
+from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
 TABLE_STEPS = 1024
 
@@ -51,12 +60,28 @@ def function_tasks(
     return tuple(part.task(source, target, stages) for part in map_parts(chip, target.view))
 
 
-def clamp_tasks(
-    chip: Chip, target: DeviceTensor, ends: tuple[int, int]
-) -> tuple[ElementwiseTask, ...]:
-    """Tasks for every image: values of ``target`` stay between ``ends``."""
+def clamped_behind(planning: Planning, plan: Plan, ends: tuple[int, int]) -> Plan:
+    """Return ``plan`` with tasks that keep its result between ``ends``. They alone write it, and
+    read none of it: that they ran shows there.
+    """
+    if ends == (INT8_MIN, INT8_MAX):
+        return plan
+    chip, operation, footprint = planning.chip, plan.operation, plan.footprint
+    result = planning.tensor(operation.result)
+    apart = result.via_scratch(result.location, footprint.writes, footprint.surface_pixels)
+    map_bytes = align(apart.size_bytes, DMA_ALIGN_BYTES)
     function = INT8_VALUES.clip(*ends).astype(np.int8).tobytes()
-    return function_tasks(chip, target, target, function)
+
+    def emit(memory: Memory) -> Layer:
+        source, target = replace(apart, location=memory.work), memory.tensors[operation.result]
+        tensors = {**memory.tensors, operation.result: source}
+        layer = plan.emit(replace(memory, tensors=tensors, work=memory.work.moved(map_bytes)))
+        return replace(layer, tasks=(*layer.tasks, *function_tasks(chip, source, target, function)))
+
+    written = surfaces_touched(chip, result.view.channels)
+    work_bytes = map_bytes + footprint.work_bytes
+    reached = replace(footprint, writes=written, work_bytes=work_bytes, surface_pixels=1)
+    return replace(plan, footprint=reached, emit=emit, followed_by=None, completed=None)
 
 
 def _line_stages(chip: Chip, function: bytes) -> Stages | None:

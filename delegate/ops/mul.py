@@ -13,6 +13,7 @@ from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation, Pipeline
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.tables import clamped_behind
 from delegate.lower.task import TaskKind
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
@@ -20,7 +21,7 @@ from delegate.ops.operator import Operator, Role, Values
 from delegate.ops.shared import half_records
 from delegate.ops.shared.fixed_point import multiplier_of, multiply
 from delegate.ops.shared.functions import activated, product_factor, scale_of
-from delegate.ops.shared.two_values import RULES, clamped_behind, plan_pair
+from delegate.ops.shared.two_values import RULES, plan_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         ).pipeline
 
     found = plan_pair(planning, operation, requantize)
-    return found if is_one else clamped_behind(chip, found, ends)
+    return found if is_one else clamped_behind(planning, found, ends)
 
 
 def product(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:

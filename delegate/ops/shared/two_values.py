@@ -12,7 +12,6 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chip import Chip
 from delegate.lower.binary_elementwise import (
     Requantize,
     broadcast,
@@ -35,7 +34,7 @@ from delegate.lower.numerics.tflite import SUM_BITS, activation_range
 from delegate.lower.operation import Memory, Operation, Plan, Planning, plan_of
 from delegate.lower.reorder import MOST_TASKS
 from delegate.lower.selection import map_bytes
-from delegate.lower.tables import clamp_tasks
+from delegate.lower.tables import clamped_behind
 from delegate.lower.task import ElementwiseTask, Task, TaskKind
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Graph, Node, Tensor
@@ -154,19 +153,6 @@ def plan_pair(planning: Planning, operation: Operation, requantize: Requantize) 
     return plan_of(planning, operation, footprint, tasks)
 
 
-def clamped_behind(chip: Chip, plan: Plan, ends: tuple[int, int]) -> Plan:
-    """Return ``plan`` with tasks that keep its result between ``ends`` where it lies."""
-    if ends == (INT8_MIN, INT8_MAX):
-        return plan
-
-    def emit(memory: Memory) -> Layer:
-        layer = plan.emit(memory)
-        tasks = clamp_tasks(chip, memory.tensors[plan.operation.result], ends)
-        return replace(layer, tasks=(*layer.tasks, *tasks))
-
-    return replace(plan, emit=emit)
-
-
 def _via_add(planning: Planning, operation: Operation, pair: Plan) -> Plan:
     """Return the plan of a maximum or minimum where EW is only known to add."""
     view = view_of(planning.graph.tensor(operation.result).shape)
@@ -251,7 +237,7 @@ def weighted(
         found = plan_pair(planning, operation, requantize)
         if not is_one:
             ends = activation_range(activation, result.scale, result.zero_point)
-            found = clamped_behind(chip, found, ends)
+            found = clamped_behind(planning, found, ends)
         summands = _summands(planning, operation, activation) if signs == (1, 1) else ()
         return replace(found, summands=summands)
 
