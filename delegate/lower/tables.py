@@ -17,7 +17,6 @@ from itertools import repeat
 import numpy as np
 
 from delegate.chip.chip import Chip, TaskKind
-from delegate.chip.element import DMA_ALIGN_BYTES, align
 from delegate.lower.legalize import is_known
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor
@@ -31,7 +30,7 @@ from delegate.lower.numerics.pipeline import (
     OutConvert,
 )
 from delegate.lower.numerics.tflite import INT8_VALUES
-from delegate.lower.operation import Memory, Plan, Planning
+from delegate.lower.operation import Plan, Planning, with_tasks_behind
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -43,7 +42,7 @@ from delegate.lower.task import (
     Task,
     is_curve,
 )
-from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
+from delegate.lower.tiling.element_wise import map_parts
 
 TABLE_STEPS = 1024
 
@@ -61,27 +60,14 @@ def function_tasks(
 
 
 def clamped_behind(planning: Planning, plan: Plan, ends: tuple[int, int]) -> Plan:
-    """Return ``plan`` with tasks that keep its result between ``ends``. They alone write it, and
-    read none of it: that they ran shows there.
-    """
+    """Return ``plan`` with tasks that keep its result between ``ends``."""
     if ends == (INT8_MIN, INT8_MAX):
         return plan
-    chip, operation, footprint = planning.chip, plan.operation, plan.footprint
-    result = planning.tensor(operation.result)
-    apart = result.via_scratch(result.location, footprint.writes, footprint.surface_pixels)
-    map_bytes = align(apart.size_bytes, DMA_ALIGN_BYTES)
     function = INT8_VALUES.clip(*ends).astype(np.int8).tobytes()
-
-    def emit(memory: Memory) -> Layer:
-        source, target = replace(apart, location=memory.work), memory.tensors[operation.result]
-        tensors = {**memory.tensors, operation.result: source}
-        layer = plan.emit(replace(memory, tensors=tensors, work=memory.work.moved(map_bytes)))
-        return replace(layer, tasks=(*layer.tasks, *function_tasks(chip, source, target, function)))
-
-    written = surfaces_touched(chip, result.view.channels)
-    work_bytes = map_bytes + footprint.work_bytes
-    reached = replace(footprint, writes=written, work_bytes=work_bytes, surface_pixels=1)
-    return replace(plan, footprint=reached, emit=emit, followed_by=None, completed=None)
+    chip = planning.chip
+    return with_tasks_behind(
+        planning, plan, lambda source, target: function_tasks(chip, source, target, function)
+    )
 
 
 def _line_stages(chip: Chip, function: bytes) -> Stages | None:

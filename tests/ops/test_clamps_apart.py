@@ -7,9 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from delegate.compile.compiler import CompileResult, compile_model
+from delegate.lower.task import BufferId
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.mul import MulOptions
+from delegate.options import Options
+from rk3588_conformance.builder import Net
 from tests.lower import fusion_graphs as f
 
 CLAMPS = {
@@ -46,6 +50,22 @@ def clamped(model: bytes, results: np.ndarray, activation: Activation) -> np.nda
     return np.clip(results.astype(np.int64), int(low) + zero, int(high) + zero)
 
 
+def assert_shown(result: CompileResult) -> None:
+    """On a board what a task writes to an output has to show that it ran: none reads it."""
+    tasks = [task for layer in result.partitions[0].layers for task in layer.tasks]
+    writing = [task for task in tasks if task.output.target.buffer is BufferId.OUTPUT]
+    assert writing
+    assert all(task.source.buffer is not BufferId.OUTPUT for task in writing)
+
+
+@pytest.mark.parametrize("activation", [Activation.RELU, Activation.RELU6])
+def test_what_is_clamped_behind_in_fp16_shows_that_it_ran(activation: Activation) -> None:
+    net = Net("half", np.random.default_rng(1))
+    x, y = (net.input(name, (1, 5, 7, 16), DType.FLOAT32) for name in "xy")
+    model = net.build(net.function("MUL", (x, y), None, MulOptions(activation)))
+    assert_shown(compile_model(model, Options.from_mapping({"float": "fp16", "deny_ops": ""}, {})))
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", f.TYPES, ids=str)
 @pytest.mark.parametrize("activation", CLAMPS, ids=lambda one: one.name)
@@ -62,6 +82,7 @@ def test_what_is_clamped_behind_stays_between_the_ends(
     (results,) = f.references(plain, arrays)
     wanted = clamped(model, results, activation)
     assert (wanted != results).any()
-    _, (ours,) = f.run(model, f.AUTO, arrays)
+    compiled, (ours,) = f.run(model, f.AUTO, arrays)
+    assert_shown(compiled)
     assert np.abs(ours.astype(np.int64) - wanted).max() <= 1
     assert wanted.min() <= ours.min() <= ours.max() <= wanted.max()

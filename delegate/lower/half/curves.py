@@ -32,11 +32,19 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.binary_elementwise import require_dense
 from delegate.lower.half.stages import ROUNDED, half_bits
-from delegate.lower.lowered import HalfBound, Layer
+from delegate.lower.lowered import HalfBound
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INDEX_STEP, OutConvert
-from delegate.lower.operation import ConstantPool, Memory, Operation, Plan, Planning, plan_of
+from delegate.lower.operation import (
+    ConstantPool,
+    Memory,
+    Operation,
+    Plan,
+    Planning,
+    plan_of,
+    with_tasks_behind,
+)
 from delegate.lower.task import CURVE_ENTRIES, BnStage, Source, Stages, TableUse, Task
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
@@ -127,20 +135,19 @@ def half_map_tasks(
         yield part.task(main, target, own, element)
 
 
-def clamped(chip: Chip, plan: Plan, clamp: BnStage) -> Plan:
-    """Return ``plan`` with tasks that clamp its result where it lies: no form is known that does
-    behind EW, or where pixels lie apart.
+def clamped(planning: Planning, plan: Plan, clamp: BnStage) -> Plan:
+    """Return ``plan`` with tasks that clamp its result: no form is known that does behind EW, or
+    where pixels lie apart.
     """
     if not clamp.relu:
         return plan
     assert plan.completed is None  # which would give a plan without them
-
-    def emit(memory: Memory) -> Layer:
-        layer, target = plan.emit(memory), memory.tensors[plan.operation.result]
-        tasks = half_map_tasks(chip, Stages(bn=clamp), [target], target)
-        return replace(layer, tasks=(*layer.tasks, *tasks))
-
-    return replace(plan, emit=emit, followed_by=None)
+    stages = Stages(bn=clamp)
+    return with_tasks_behind(
+        planning,
+        plan,
+        lambda source, target: half_map_tasks(planning.chip, stages, [source], target),
+    )
 
 
 def plan_half_map(

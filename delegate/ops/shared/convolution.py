@@ -351,7 +351,7 @@ def _planned_half(planning: Planning, operation: Operation, conv: Convolution) -
     if spread != (1, 1):
         half, behind = replace(half, activation=behind), conv.activation
     plan = tiled_convolution(planning, operation, half).plan.within(convolution_bound(half, exact))
-    return clamped(conv.chip, plan, half_clamp(behind))
+    return clamped(planning, plan, half_clamp(behind))
 
 
 GEOMETRY = (

@@ -78,7 +78,7 @@ def with_constant(
         ew, clamp = behind_pair(which, activation)
         stages = Stages(bn=TIMES_MINUS_ONE if is_negated else BnStage(), ew=ew)
         bound = _bound_with(which, values)
-        return clamped(planning.chip, _with_map(planning, operation, values, stages, bound), clamp)
+        return clamped(planning, _with_map(planning, operation, values, stages, bound), clamp)
     if which is EwOperation.MULTIPLY:
         if activation is not Activation.NONE:
             return _scaled(planning, operation, values, np.zeros(1), activation)

@@ -284,7 +284,7 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
             pair = half_rows.plan_spread_pair(planning, planned, (Stages(ew=ew),)).within(bound)
         else:
             pair = plan_half_map(planning, both, lambda _: Stages(ew=ew), bound)
-        return clamped(planning.chip, pair, clamp)
+        return clamped(planning, pair, clamp)
 
     rules = (*half.FIRST, common.rank_in_range, _operands_meet(operation))
     return half.half_record(operator, plan, rules, half_ranges.of_pair(operation))
