@@ -155,9 +155,10 @@ def _with_line(conv: Convolution, function: Int64Array) -> Joined | None:
         chosen = requantized(conv, both, is_joined=True)
     except LoweringError:
         return None
-    pipeline = replace(chosen.pipeline, bs=chosen.pipeline.bs.moved(moved))
+    bs = chosen.pipeline.bs
+    pipeline = replace(chosen.pipeline, bs=replace(bs, add=bs.add + moved))
     is_near = chosen.is_near and follows(pipeline, target, function)
-    if not is_near or not _is_known(conv, pipeline):
+    if not is_near or not _is_run(conv, pipeline):
         return None
     differs = partial(differences, pipeline, target, function, _results)
     return Joined(pipeline, None, differs)
@@ -172,15 +173,17 @@ def clamps_apart(conv: Convolution) -> bool:
     except LoweringError:
         return False  # whoever asks for the stages is told
     is_number = pipeline.ew is None or isinstance(pipeline.ew.operand, int)
-    return pipeline.bn.relu and is_number and not _is_known(conv, pipeline)
+    return pipeline.bn.relu and is_number and not _is_run(conv, pipeline)
 
 
 def _results(stages: Pipeline, accumulators: Int64Array) -> FloatArray:
     return stages.run(accumulators.astype(np.float64))
 
 
-def _is_known(conv: Convolution, pipeline: Pipeline) -> bool:
-    """Return whether stages of a register's numbers behind BS have been run."""
+def _is_run(conv: Convolution, pipeline: Pipeline) -> bool:
+    """Return whether others have run the stages of ``pipeline``, whose EW adds a register's number,
+    if it does anything.
+    """
     stages = SUMMAND if record_multipliers(conv, pipeline) is None else RECORD
     if not pipeline.bs.is_plain and stages is SUMMAND:
         stages = REGISTER

@@ -31,7 +31,6 @@ from delegate.lower.numerics.pipeline import (
     OutConvert,
     Pipeline,
 )
-from delegate.lower.numerics.prover import neighbours
 from delegate.lower.numerics.tflite import INT8_VALUES, Target, quantize_multipliers
 from delegate.model.graph import Activation
 
@@ -123,7 +122,8 @@ def _line_through(
         return None
     places, heights = (values[1:] + values[:-1]) / 2, (results[1:] + results[:-1]) / 2
     slope = float(np.polyfit(places[rises], heights[rises], 1)[0])
-    below, above = neighbours(results)
+    # Not the prover's: what judges shares nothing with what chooses.
+    below, above = np.pad(results, (1, 0), "edge")[:-1], np.pad(results, (0, 1), "edge")[1:]
     least = (below - 0.5 - slope * (values - 0.5))[below > ends[0]].max(initial=-_FAR)
     most = (above + 0.5 - slope * (values + 0.5))[above < ends[1]].min(initial=_FAR)
     return (slope, float(least + most) / 2) if slope > 0 and least < most else None

@@ -68,10 +68,6 @@ class MultiplyStage:
         """Return whether it multiplies by nothing."""
         return isinstance(self.multiply, int) and self.multiply == 1 and self.shift == 0
 
-    def moved(self, by: Operand) -> MultiplyStage:
-        """Return the stage that adds so much more."""
-        return replace(self, add=self.add + by)
-
     def of(self, channels: slice) -> MultiplyStage:
         """Return the stage of some channels."""
         add, multiply = _part(self.add, channels), _part(self.multiply, channels)

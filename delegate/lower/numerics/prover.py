@@ -126,15 +126,11 @@ def follows(pipeline: Pipeline, target: Target, function: Int64Array) -> bool:
     if not pipeline.fits_int32(target.ends):
         return False
     least, largest = target.outputs
-    below, above = neighbours(function[least - INT8_MIN : largest - INT8_MIN + 1])
+    results = function[least - INT8_MIN : largest - INT8_MIN + 1]
+    below, above = np.append(results[0], results[:-1]), np.append(results[1:], results[-1])
     for part in target.parts:
         stages, (first, last) = pipeline.of(part), target.of(part).stretches()
         lowest, highest = (stages.run(ends.astype(np.float64)) for ends in (first, last))
         if not np.all((lowest >= below) & (highest <= above) | (first > last)):
             return False
     return True
-
-
-def neighbours(results: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the result before and after each of ``results``; the ends have themselves."""
-    return np.append(results[0], results[:-1]), np.append(results[1:], results[-1])

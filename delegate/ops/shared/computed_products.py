@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +72,7 @@ def computed_record(operator: Operator, factors_of: FactorsOf, *rules: Constrain
         factors = factors_of(graph, node)
         return len(factors.pairs) * factors.rows * factors.inputs * factors.outputs
 
-    behind = (*rules, _are_known(), common.quantization_in_range)
+    behind = (*rules, _ARE_KNOWN, common.quantization_in_range)
     return replace(
         operator,
         inputs=(Role.FEATURE, Role.MATRIX, *operator.inputs[2:]),
@@ -107,8 +107,7 @@ def half_computed_record(operator: Operator, factors_of: FactorsOf, *rules: Cons
         return low * factors.inputs + bias.min(), high * factors.inputs + bias.max()
 
     record = computed_record(operator, factors_of, *rules)
-    known = _are_known()
-    return half.half_record(record, plan, (*half.FIRST, *rules, known), ranges)
+    return half.half_record(record, plan, (*half.FIRST, *rules, _ARE_KNOWN), ranges)
 
 
 def _bias(
@@ -138,15 +137,13 @@ def _of_one(
     return replace(conv, input_view=replace(result, channels=factors.inputs))
 
 
-def _are_known() -> Constraint:
-    def check(facts: GraphFacts, node: Node) -> str | None:
-        if computes_weights(facts.chip):
-            return None
-        lacks_taps = Primitive.UNEQUAL_SIDES in facts.chip.lacks
-        problem = f"nobody has run a task of {facts.chip.name} whose weights another one computed"
-        return problem if lacks_taps else None
+def _why_unknown(facts: GraphFacts, node: Node) -> str | None:
+    if computes_weights(facts.chip) or Primitive.UNEQUAL_SIDES not in facts.chip.lacks:
+        return None
+    return f"nobody has run a task of {facts.chip.name} whose weights another one computed"
 
-    return Constraint(FORM_IS_KNOWN.name, FORM_IS_KNOWN.sentence, check, {})
+
+_ARE_KNOWN: Final = Constraint(FORM_IS_KNOWN.name, FORM_IS_KNOWN.sentence, _why_unknown, {})
 
 
 def _planned(planning: Planning, operation: Operation, factors: Factors, conv: Convolution) -> Plan:
