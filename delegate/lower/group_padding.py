@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from delegate.chip.chip import Chip
-from delegate.chip.element import CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align, surfaces_of
+from delegate.chip.element import CHANNELS_PER_SURFACE, surfaces_of
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor, Place
-from delegate.lower.operation import Memory, Plan, Planning
+from delegate.lower.operation import Memory, Plan, Planning, with_tasks_behind
 from delegate.lower.selection import is_depthwise
 from delegate.lower.tables import copy_tasks
-from delegate.lower.task import ElementwiseTask, Ref, Task
+from delegate.lower.task import ElementwiseTask, Task
 
 _ENDLESS: Final = sys.maxsize
 """More surfaces than any memory has."""
@@ -142,29 +142,11 @@ def via_scratch(planning: Planning, plan: Plan) -> Plan:
     """Return ``plan`` with its result made in scratch and copied to its place: no more than its own
     surfaces are written there.
     """
-    given, chip = plan.footprint, planning.chip
-    behind = align(given.work_bytes, DMA_ALIGN_BYTES)  # what the plan itself works with
-
-    def apart(result: DeviceTensor, place: Ref) -> DeviceTensor:
-        return result.via_scratch(place, given.writes, given.surface_pixels)
-
-    def emit(memory: Memory) -> Layer:
-        result = memory.tensors[given.result]
-        made = apart(result, memory.work.moved(behind))
-        layer = plan.emit(replace(memory, tensors={**memory.tensors, given.result: made}))
-        copies = _copies(chip, made.as_bytes, result.as_bytes)
-        return replace(layer, tasks=(*layer.tasks, *copies))
-
-    result = planning.tensor(given.result)
-    size = align(apart(result, result.location).size_bytes, DMA_ALIGN_BYTES)
-    footprint = replace(
-        given,
-        writes=surfaces_of(result.view.channels),
-        byte_by_byte=False,
-        work_bytes=behind + size,
-        surface_pixels=1,
+    writes = surfaces_of(planning.tensor(plan.footprint.result).view.channels)
+    return with_tasks_behind(
+        *(planning, plan, writes),
+        lambda made, result: _copies(planning.chip, made.as_bytes, result.as_bytes),
     )
-    return Plan(plan.operation, footprint, emit)
 
 
 def _copies(chip: Chip, source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:

@@ -22,7 +22,6 @@ from delegate.lower.memory.tensors import DeviceTensor, Place, View, unplaced
 from delegate.lower.numerics.pipeline import Int64Array
 from delegate.lower.packed_weights import PackedMatrices
 from delegate.lower.task import BufferId, Ref, Task
-from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Graph, Node, Partition
 
 
@@ -146,26 +145,34 @@ class Workload:
 def with_tasks_behind(
     planning: Planning,
     plan: Plan,
+    writes: int,
     tasks_of: Callable[[DeviceTensor, DeviceTensor], Iterable[Task]],
 ) -> Plan:
-    """Return ``plan``, whose result lies in a map apart, with tasks that make it the result. They
-    alone write that, and read none of it: that they ran shows there.
+    """Return ``plan``, whose result is made in scratch, with tasks that make the result of that.
+    They alone write its ``writes`` surfaces, and read none of it: that they ran shows there.
     """
-    operation, footprint = plan.operation, plan.footprint
-    result = planning.tensor(operation.result)
-    apart = result.via_scratch(result.location, footprint.writes, footprint.surface_pixels)
-    map_bytes = align(apart.size_bytes, DMA_ALIGN_BYTES)
+    given = plan.footprint
+    behind = align(given.work_bytes, DMA_ALIGN_BYTES)  # what the plan itself works with
+
+    def apart(result: DeviceTensor, place: Ref) -> DeviceTensor:
+        return result.via_scratch(place, given.writes, given.surface_pixels)
 
     def emit(memory: Memory) -> Layer:
-        source, target = replace(apart, location=memory.work), memory.tensors[operation.result]
-        tensors = {**memory.tensors, operation.result: source}
-        layer = plan.emit(replace(memory, tensors=tensors, work=memory.work.moved(map_bytes)))
-        return replace(layer, tasks=(*layer.tasks, *tasks_of(source, target)))
+        result = memory.tensors[given.result]
+        made = apart(result, memory.work.moved(behind))
+        layer = plan.emit(replace(memory, tensors={**memory.tensors, given.result: made}))
+        return replace(layer, tasks=(*layer.tasks, *tasks_of(made, result)))
 
-    written = surfaces_touched(planning.chip, result.view.channels)
-    work_bytes = map_bytes + footprint.work_bytes
-    reached = replace(footprint, writes=written, work_bytes=work_bytes, surface_pixels=1)
-    return replace(plan, footprint=reached, emit=emit, followed_by=None, completed=None)
+    result = planning.tensor(given.result)
+    size = align(apart(result, result.location).size_bytes, DMA_ALIGN_BYTES)
+    footprint = replace(
+        given,
+        writes=writes,
+        byte_by_byte=False,
+        work_bytes=behind + size,
+        surface_pixels=1,
+    )
+    return replace(plan, footprint=footprint, emit=emit, followed_by=None, completed=None)
 
 
 def layer_of(

@@ -42,7 +42,7 @@ from delegate.lower.task import (
     Task,
     is_curve,
 )
-from delegate.lower.tiling.element_wise import map_parts
+from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
 TABLE_STEPS = 1024
 
@@ -64,9 +64,10 @@ def clamped_behind(planning: Planning, plan: Plan, ends: tuple[int, int]) -> Pla
     if ends == (INT8_MIN, INT8_MAX):
         return plan
     function = INT8_VALUES.clip(*ends).astype(np.int8).tobytes()
-    chip = planning.chip
+    chip, result = planning.chip, planning.tensor(plan.operation.result)
     return with_tasks_behind(
-        planning, plan, lambda source, target: function_tasks(chip, source, target, function)
+        *(planning, plan, surfaces_touched(chip, result.view.channels)),
+        lambda source, target: function_tasks(chip, source, target, function),
     )
 
 

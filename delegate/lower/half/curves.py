@@ -142,11 +142,11 @@ def clamped(planning: Planning, plan: Plan, clamp: BnStage) -> Plan:
     if not clamp.relu:
         return plan
     assert plan.completed is None  # which would give a plan without them
-    stages = Stages(bn=clamp)
+    chip, stages = planning.chip, Stages(bn=clamp)
+    writes = surfaces_touched(chip, planning.tensor(plan.operation.result).view.channels)
     return with_tasks_behind(
-        planning,
-        plan,
-        lambda source, target: half_map_tasks(planning.chip, stages, [source], target),
+        *(planning, plan, writes),
+        lambda source, target: half_map_tasks(chip, stages, [source], target),
     )
 
 
