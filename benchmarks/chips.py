@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from delegate.chip.names import NAMES
+from delegate.chip import NAMES
 from delegate.compile.compiler import compile_model
 from delegate.options import Options
 from tools.script import ScriptParser, existing_file, run_script

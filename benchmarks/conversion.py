@@ -26,7 +26,7 @@ import numpy as np  # noqa: E402
 
 from delegate._native import EdgeBox, program_edges  # noqa: E402
 from delegate.chip.element import Element  # noqa: E402
-from delegate.cli.argument_types import positive_integer  # noqa: E402
+from delegate.cli.command import positive_integer  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.compile.compiler import compile_model  # noqa: E402
 from delegate.options import Options  # noqa: E402

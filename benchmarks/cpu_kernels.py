@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.cli.argument_types import natural_number, positive_integer
+from delegate.cli.command import natural_number, positive_integer
 from delegate.host.host_facts import host_facts
 from delegate.host.runtimes import find_runtime
 from delegate.insight.cpu_time import FEATURES, FORMAT, features, kernel_class, load_rates

@@ -25,7 +25,7 @@ import numpy.typing as npt
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from delegate.cli.argument_types import natural_number  # noqa: E402
+from delegate.cli.command import natural_number  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.errors import UsageError  # noqa: E402
 from delegate.host.delegated import DelegatedModel  # noqa: E402

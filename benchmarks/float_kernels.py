@@ -20,7 +20,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from delegate.cli.argument_types import positive_integer  # noqa: E402
+from delegate.cli.command import positive_integer  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.host.library import library_path  # noqa: E402
 from delegate.host.runtimes import Runtime, find_runtime  # noqa: E402

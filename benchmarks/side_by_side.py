@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from delegate.cli.argument_types import positive_integer  # noqa: E402
+from delegate.cli.command import positive_integer  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.host.samples import random_sample  # noqa: E402
 from delegate.insight.benchmark import Plan, benchmark  # noqa: E402

@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from delegate.cli.argument_types import positive_integer  # noqa: E402
+from delegate.cli.command import positive_integer  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from tools.script import ScriptParser, existing_file, existing_folder, run_script  # noqa: E402
 

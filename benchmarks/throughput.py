@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import delegate
-from delegate.cli.argument_types import positive_float, positive_integer
+from delegate.cli.command import positive_float, positive_integer
 from delegate.host.runtimes import find_runtime
 from tools.script import ScriptParser, existing_file, run_script
 

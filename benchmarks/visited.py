@@ -52,7 +52,7 @@ def _max_pool(builder: Net, x: int) -> int:
 
 
 def _convs(builder: Net, x: int) -> tuple[int, ...]:
-    return _conv(builder, x), _conv(builder, x)
+    return _conv(builder, x), _conv(builder, _input(builder))  # of one map they become one
 
 
 CASES: dict[str, Callable[[Net, int], tuple[int, ...]]] = {

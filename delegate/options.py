@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from delegate.chip.names import NAMES
+from delegate.chip import NAMES
 from delegate.errors import OptionError
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.option_kinds import (

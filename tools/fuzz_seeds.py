@@ -19,7 +19,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from delegate.cli.argument_types import natural_number  # noqa: E402
+from delegate.cli.command import natural_number  # noqa: E402
 from delegate.insight.capture import Capture, load_capture  # noqa: E402
 from tools.script import ScriptParser, existing_folder, run_script  # noqa: E402
 

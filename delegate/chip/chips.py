@@ -7,8 +7,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
+from delegate.chip import NAMES
 from delegate.chip.chip import Chip
-from delegate.chip.names import NAMES
 from delegate.chip.register_model import RegisterMap
 from delegate.chip.rk3588 import RK3588
 

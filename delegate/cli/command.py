@@ -1,5 +1,5 @@
-"""Define what all commands share: their description, the arguments for delegate options, JSON
-output.
+"""Define what all commands share: their description, the types of arguments, those for delegate
+options, JSON output.
 """
 
 from __future__ import annotations
@@ -7,15 +7,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
-from delegate.cli.argument_types import TYPES
 from delegate.errors import OptionError
 from delegate.log import configure
 from delegate.options import NONE, OPTIONS, OPTIONS_BY_KEY, ORIGIN_DEFAULT, Options
@@ -65,6 +65,51 @@ class Command:
     def examples_text(self, program: str) -> str:
         """The examples as they stand at the end of ``--help``."""
         return "\n".join(["examples:", *(f"  {program} {example}" for example in self.examples)])
+
+
+Number = TypeVar("Number", int, float)
+_Check = tuple[Callable[[Any], bool], str]
+
+
+def _number(kind: Callable[[str], Number], what: str, *checks: _Check) -> Callable[[str], Number]:
+    """Return the type of a number that fulfils ``checks``, with what is said where it does not."""
+
+    def parse(text: str) -> Number:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+        for is_right, problem in checks:
+            if not is_right(value):
+                raise argparse.ArgumentTypeError(problem.format(text))
+        return value
+
+    return parse
+
+
+_POSITIVE: Final = (lambda value: value > 0, "{} is not a positive number")
+_NATURAL: Final = (lambda value: value >= 0, "{} is negative")
+_FINITE: Final = (math.isfinite, "{} is not a finite number")
+_NONZERO: Final = (lambda value: value != 0, "must not be 0")
+_SHARE: Final = (lambda value: 0.0 <= value <= 1.0, "{} is not from 0 to 1")
+
+positive_integer = _number(int, "a whole number", _POSITIVE)
+natural_number = _number(int, "a whole number", _NATURAL)
+finite_float = _number(float, "a number", _FINITE)
+positive_float = _number(float, "a number", _FINITE, _POSITIVE)
+nonzero_float = _number(float, "a number", _FINITE, _NONZERO)
+share_of_one = _number(float, "a number", _SHARE)
+
+TYPES: Mapping[str, Callable[[str], Any]] = {
+    "path": Path,
+    "whole": int,
+    "natural": natural_number,
+    "positive": positive_integer,
+    "finite": finite_float,
+    "nonzero": nonzero_float,
+    "share": share_of_one,
+}
+"""By the words that rows of arguments have for them."""
 
 
 _VALUE = re.compile(r"([^:?*+!=]+)(?::(\w+))?([?*+!]?)(?:=(.*))?")

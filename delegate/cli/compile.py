@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.chip.names import NAMES
+from delegate.chip import NAMES
 from delegate.cli.command import Command, options_from, print_json, warn
 from delegate.cli.files import check_writable, refuse_overwriting, write_file
 from delegate.errors import UsageError

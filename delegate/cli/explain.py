@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from delegate.cli.argument_types import natural_number
-from delegate.cli.command import ODD_ORDERS, ORDER_ROWS, Command, print_json
+from delegate.cli.command import ODD_ORDERS, ORDER_ROWS, Command, natural_number, print_json
 from delegate.errors import UsageError
 
 if TYPE_CHECKING:

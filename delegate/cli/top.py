@@ -9,8 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.cli.argument_types import positive_integer
-from delegate.cli.command import Command, answer, print_json
+from delegate.cli.command import Command, answer, positive_integer, print_json
 from delegate.cli.table import format_table
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from delegate.chip import NAMES
 from delegate.chip.chip import PROVED, Chip, Driver, Primitive, Span
-from delegate.chip.names import NAMES
 from delegate.errors import DeviceError
 from delegate.options import Options
 

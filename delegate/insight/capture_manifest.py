@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from delegate.chip import NAMES
 from delegate.chip.chips import DEFAULT
-from delegate.chip.names import NAMES
 from delegate.errors import CaptureError
 
 FORMAT = "npu-capture-1"

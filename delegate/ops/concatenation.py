@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delegate.model.graph import Activation, Graph, Node
-from delegate.model.index_map import IndexMap
+from delegate.model.index_map import IndexMap, MapError, box_piece, row_major
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Shape
-from delegate.ops.shared.maps import axis_of, joined
+from delegate.ops.shared.common import axis_of
 from delegate.ops.shared.moving import joining
 
 
@@ -30,6 +33,22 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 def maps(graph: Graph, node: Node) -> tuple[IndexMap]:
     parts = [graph.tensor(t).shape for t in node.inputs]
     return (joined(parts, axis_of(_axis(node), parts[0])),)
+
+
+def joined(shapes: Sequence[Shape], axis: int) -> IndexMap:
+    """Return sources 0, 1, ... one behind the other along ``axis``. Raises MapError."""
+    whole = [*shapes[0]]
+    for shape in shapes:
+        if (*shape[:axis], *shape[axis + 1 :]) != (*whole[:axis], *whole[axis + 1 :]):
+            raise MapError(f"{list(shape)} is no part of {whole} along axis {axis}")
+    whole[axis] = sum(shape[axis] for shape in shapes)
+    strides = row_major(whole)
+    firsts = itertools.accumulate((shape[axis] for shape in shapes), initial=0)
+    pieces = (
+        box_piece(shape, row_major(shape), strides, 0, at * strides[axis], name)
+        for name, (shape, at) in enumerate(zip(shapes, firsts, strict=False))
+    )
+    return IndexMap(math.prod(whole), tuple(pieces))
 
 
 def _axis(node: Node) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.maps import axis_of, integers
+from delegate.ops.shared.common import axis_of
+from delegate.ops.shared.maps import integers
 from delegate.ops.shared.reshaping import reshaping
 
 

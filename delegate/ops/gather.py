@@ -9,8 +9,8 @@ from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap, MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Role, Shape, constraint
-from delegate.ops.shared.common import other_shape
-from delegate.ops.shared.maps import axis_of, gathered, integers
+from delegate.ops.shared.common import axis_of, other_shape
+from delegate.ops.shared.maps import gathered, integers
 from delegate.ops.shared.reshaping import reshaping
 
 INDICES = 1

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap
 from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.concatenation import joined
 from delegate.ops.operator import Shape
 from delegate.ops.shared import parts
-from delegate.ops.shared.common import keeps_quantization
-from delegate.ops.shared.maps import axis_of, joined
+from delegate.ops.shared.common import axis_of, keeps_quantization
 from delegate.ops.shared.moving import joining
 
 

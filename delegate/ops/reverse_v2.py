@@ -5,8 +5,8 @@ from __future__ import annotations
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap, MapError
 from delegate.ops.operator import GraphFacts, Role, constraint
-from delegate.ops.shared.common import other_shape, same_shape
-from delegate.ops.shared.maps import axis_of, integers, window
+from delegate.ops.shared.common import axis_of, other_shape, same_shape
+from delegate.ops.shared.maps import integers, window
 from delegate.ops.shared.reshaping import reshaping
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap, MapError
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.maps import axis_of, integers, split
+from delegate.ops.shared.common import axis_of
+from delegate.ops.shared.maps import integers, split
 from delegate.ops.shared.moving import cutting
 
 

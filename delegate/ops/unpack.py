@@ -8,7 +8,8 @@ from delegate.model.graph import Graph, Node
 from delegate.model.index_map import IndexMap, MapError
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Role, Shape
-from delegate.ops.shared.maps import axis_of, split
+from delegate.ops.shared.common import axis_of
+from delegate.ops.shared.maps import split
 from delegate.ops.shared.moving import cutting
 
 

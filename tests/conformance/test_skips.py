@@ -2,7 +2,7 @@
 
 import pytest
 
-from delegate.chip.names import NAMES
+from delegate.chip import NAMES
 from delegate.errors import UsageError
 from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.ops import OPERATORS

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from delegate.model.index_map import FAR, MOST_PIECES, IndexMap, MapError, coordinates, identity
+from delegate.ops.concatenation import joined
 from delegate.ops.shared import maps
 from tests.index_maps import NOWHERE, Values, numbers
 
@@ -80,7 +81,7 @@ def exchange(rng: random.Random, values: Values) -> Made:
     begins[0][axis], shapes[0][axis], shapes[1][axis] = cut, values.shape[axis] - cut, cut
     used = range(2 if cut else 1)
     parts = [maps.window(values.shape, begins[k], shapes[k]) for k in used]
-    whole = maps.joined([shapes[k] for k in used], axis)
+    whole = joined([shapes[k] for k in used], axis)
     return whole.compose(*parts), np.roll(values, -cut, axis)
 
 
@@ -181,17 +182,17 @@ def test_a_window_outside_is_refused(
 
 
 def test_parts_at_different_distances_have_no_shift() -> None:
-    both = maps.joined([(1, 4), (1, 4)], 1)
+    both = joined([(1, 4), (1, 4)], 1)
     assert (both.shift(0), both.shift(1)) == (0, -4)
     assert maps.transposed((2, 3), (1, 0)).shift() is None
-    back = maps.joined([(4,), (4,)], 0).compose(
+    back = joined([(4,), (4,)], 0).compose(
         maps.window((8,), (4,), (4,)), maps.window((8,), (0,), (4,))
     )
     assert back.shift() is None
 
 
 def test_too_many_pieces_are_an_error() -> None:
-    crumbs = maps.joined([(1,)] * (MOST_PIECES + 1), 0)
+    crumbs = joined([(1,)] * (MOST_PIECES + 1), 0)
     with pytest.raises(MapError, match="pieces"):
         identity((crumbs.size,)).compose(crumbs)
 

@@ -23,7 +23,7 @@ from tests.processes import python
 
 # Of the package; a hit reads the interpreter's tensors and nodes as a graph, for the entry's key.
 COMPILED = {
-    "delegate", "delegate._native", "delegate.chip", "delegate.chip.names",
+    "delegate", "delegate._native", "delegate.chip",
     "delegate.compile", "delegate.compile.plugin",
     "delegate.errors", "delegate.host", "delegate.host.delegation", "delegate.host.library",
     "delegate.log", "delegate.model", "delegate.model.stored_options",

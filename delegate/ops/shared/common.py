@@ -10,12 +10,13 @@ Rules of operators that the host's conversion does: QUANTIZE and DEQUANTIZE of f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from delegate.lower.lowered import Affine
 from delegate.model.graph import Activation, DType, Graph, Node, Tensor
+from delegate.model.index_map import MapError
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint, named
 
 FEATURE_TYPES = (DType.INT8, DType.UINT8)
@@ -29,6 +30,13 @@ MOST_TENSORS = 1024
 def same_shape(graph: Graph, node: Node) -> tuple[Shape, ...]:
     """Return the shape of a result that is the first input's."""
     return (graph.tensor(node.inputs[0]).shape,)
+
+
+def axis_of(axis: int, shape: Sequence[int]) -> int:
+    """Return an axis, which may count from the end, from the front. Raises MapError."""
+    if not -len(shape) <= axis < len(shape):
+        raise MapError(f"the axis is {axis}, the shape {list(shape)}")
+    return axis % len(shape)
 
 
 def weights_of(facts: GraphFacts, node: Node) -> Tensor:

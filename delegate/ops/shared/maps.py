@@ -4,7 +4,6 @@ has one source, 0, unless it says so.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -51,22 +50,6 @@ def window(shape: Shape, begin: Shape, sizes: Shape, steps: Shape | None = None)
         raise MapError(f"{list(sizes)} from {list(begin)} on do not lie in {list(shape)}")
     strides = row_major(shape)
     return strided(sizes, list(map(int.__mul__, strides, steps)), _dot(strides, begin))
-
-
-def joined(shapes: Sequence[Shape], axis: int) -> IndexMap:
-    """Return sources 0, 1, ... one behind the other along ``axis``. Raises MapError."""
-    whole = [*shapes[0]]
-    for shape in shapes:
-        if (*shape[:axis], *shape[axis + 1 :]) != (*whole[:axis], *whole[axis + 1 :]):
-            raise MapError(f"{list(shape)} is no part of {whole} along axis {axis}")
-    whole[axis] = sum(shape[axis] for shape in shapes)
-    strides = row_major(whole)
-    firsts = itertools.accumulate((shape[axis] for shape in shapes), initial=0)
-    pieces = (
-        box_piece(shape, row_major(shape), strides, 0, at * strides[axis], name)
-        for name, (shape, at) in enumerate(zip(shapes, firsts, strict=False))
-    )
-    return IndexMap(math.prod(whole), tuple(pieces))
 
 
 def split(shape: Shape, sizes: Shape, axis: int) -> tuple[IndexMap, ...]:
@@ -183,13 +166,6 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
             end += 1
         yield at, step, end - at
         at = end
-
-
-def axis_of(axis: int, shape: Sequence[int]) -> int:
-    """Return an axis, which may count from the end, from the front. Raises MapError."""
-    if not -len(shape) <= axis < len(shape):
-        raise MapError(f"the axis is {axis}, the shape {list(shape)}")
-    return axis % len(shape)
 
 
 def integers(graph: Graph, index: int, count: int) -> tuple[int, ...]:
