@@ -3,8 +3,8 @@
 In: a ``Graph`` and which of its nodes are delegated. Out: the ``Partition``s that TensorFlow Lite
 itself makes of these.
 
-Say a partition in another way, where that pays (``heads``, ``siblings``, ``width_packing``):
-tensors and nodes that are added to its graph, or put in place of others.
+Say a partition in another way, where that pays (``heads``, ``siblings``): tensors and nodes that
+are added to its graph, or put in place of others.
 """
 
 from __future__ import annotations

@@ -52,7 +52,6 @@ from delegate.partition.joined_nodes import (
 from delegate.partition.partitions import Rewritten
 from delegate.partition.rules import HOST_CONVERTS, RESULT_USED, Refusal
 from delegate.partition.siblings import join_siblings
-from delegate.partition.width_packing import pack_width
 
 
 def workload_of(
@@ -197,9 +196,6 @@ def plan_partition(graph: Graph, partition: Partition, chip: Chip) -> PartitionP
         given = _planned(joined)
         if given.refusals:
             return given
-    if convolutions > 1:
-        # Pairs of pixels are of convolutions and functions alone, so refusals stay what they are.
-        found = replace(found, graph=pack_width(found.graph, found.partition, chip))
     made = _planned(found)
     if any(Role.MATRIX in operator.inputs for operator in operators):
         early = early_products(made.edges.graph, made.edges.inner, chip)

@@ -75,10 +75,12 @@ Edge one_box(const std::string& element_name, int32_t elements, const std::array
   return binding;
 }
 
+// The least buffer that holds a tensor: also the step to a second image that it does not have.
 size_t device_bytes(const Binding& binding) {
-  size_t end = 0;
+  uint64_t end = 0;
   for (const Box& box : binding.boxes) {
-    end = std::max<size_t>(end, check_extent(binding, box, kMaxBufferBytes));
+    const uint64_t extent = check_extent(binding, box, kMaxBufferBytes);
+    end = std::max({end, extent, box.image_stride_bytes});
   }
   return end;
 }
