@@ -1,4 +1,4 @@
-"""What a board's driver, and what it has proved itself, are worth: tasks and cycles of a model.
+"""Compare the programs of boards by driver and by what they have proved: tasks and cycles.
 
     python -m benchmarks.boards [MODEL...] [--all]
 

@@ -27,6 +27,7 @@ from delegate.errors import LoweringError
 from delegate.lower.binary_elementwise import pair_tasks
 from delegate.lower.conv_stages import conv_stages
 from delegate.lower.conv_tasks import tile_tasks
+from delegate.lower.image_parts import row_lengths
 from delegate.lower.legalize import (
     allows_steps,
     exact_product,
@@ -102,7 +103,10 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     """Raises LoweringError."""
     source, chip = planning.tensor(operation.operands[0]), planning.chip
     chain = _chain(planning, operation, source.view.channels)
-    room = _Room(chip, source.view, len(chain.planes.weights))
+    view = source.view
+    if all(map(planning.has_whole_surfaces, (source.index, operation.result))):
+        view = _in_short_rows(chip, view)
+    room = _Room(chip, view, len(chain.planes.weights))
     footprint = Footprint(
         operation.node,
         ((source.index, room.surfaces),),
@@ -115,10 +119,19 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         moving = Moving(chip, operation.node, memory.constants)
         given, target = memory.tensors[source.index], memory.tensors[operation.result]
         for image in range(source.view.images):
-            maps = given.image(image), target.image(image)
+            first = image * view.pixels
+            maps = (map_.part(first, view.height, view.width) for map_ in (given, target))
             yield from _Rows(moving, chain, room, memory.work, *maps).tasks()
 
     return plan_of(planning, operation, footprint, tasks)
+
+
+def _in_short_rows(chip: Chip, view: View) -> View:
+    """Return ``view`` with other rows where a task takes none of its own whole: what a row is does
+    not matter here, and no known task has gaps between rows of a result alone.
+    """
+    widths = row_lengths(chip, view) if view.width > chip.limits.feature_size else []
+    return replace(view, height=view.pixels // widths[0], width=widths[0]) if widths else view
 
 
 def _chain(planning: Planning, operation: Operation, classes: int) -> Chain:

@@ -114,6 +114,24 @@ def test_all_pairs_of_two_classes_are_within_a_step() -> None:
         assert np.abs(found.astype(int) - kernel_results(content, x)).max() <= 1
 
 
+def test_rows_wider_than_a_task_are_seen_as_shorter_ones() -> None:
+    """As YOLO's distances are: what a row is does not matter. Some numbers have no divisors."""
+    for shape, is_taken in (
+        ((1, 4, 2100, 16), True),
+        ((2, 3, 2050, 5), True),
+        ((1, 3, 2111, 5), False),
+    ):
+        content = model(shape, 9.0)
+        result = compile_model(content, AUTO)
+        assert len(result.partitions) == is_taken
+        if is_taken:
+            rng = np.random.default_rng(shape[2])
+            x = rng.integers(-128, 128, shape).astype(np.int8)
+            off = np.abs(simulated(content, x).astype(int) - kernel_results(content, x))
+            assert off.max() <= 1
+            assert off.mean() < 0.2
+
+
 def test_the_reference_is_the_kernel() -> None:
     rng = np.random.default_rng(1)
     for number in range(60):

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "/nowhere/some.tflite"
 
 ASKED_FOR_A_MISSING_FILE = {
+    "benchmarks/boards.py": (NOWHERE,),
     "benchmarks/chips.py": (NOWHERE,),
     "benchmarks/conversion.py": (NOWHERE,),
     "benchmarks/cpu_kernels.py": ("--verify", NOWHERE),

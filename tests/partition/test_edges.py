@@ -94,3 +94,28 @@ def test_what_the_host_made_of_an_input_no_other_node_converts_back() -> None:
     assert nodes == [1, 2]
     assert y.element.dtype.name == "uint8"
     assert (y.table, y.affine) == (b"", None)
+
+
+def test_the_host_converts_and_turns_round_what_a_task_could_not() -> None:
+    """As PyTorch's exports begin and end: channels first, in float32, more pixels than tasks."""
+    b = Net()
+    x = b.input("x", (1, 3, 60, 50), *FLOAT)
+    made = b.function("QUANTIZE", (x,), INNER[1], dtype=INNER[0])
+    y = b.same_values(b.transpose(made, (0, 2, 3, 1)))
+    real = b.tensor("real", (1, 3, 60, 50), *FLOAT)
+    b.operator("DEQUANTIZE", (b.transpose(y, (0, 3, 1, 2)),), (real,))
+    nodes, (first,), (last,) = edges_of(b.build(real))
+    assert nodes == [2]
+    for binding in (first, last):
+        assert (binding.spread.pixel, binding.spread.channel) == (1, 3000)
+        assert (binding.affine.scale, binding.affine.zero_point) == (0.5, 3)
+
+
+def test_what_somebody_else_reads_in_between_is_not_turned_round_by_the_host() -> None:
+    for is_read in (False, True):
+        b = Net()
+        x = b.input("x", (1, 3, 60, 50), *FLOAT)
+        made = b.function("QUANTIZE", (x,), INNER[1], dtype=INNER[0])
+        y = b.same_values(b.transpose(made, (0, 2, 3, 1)))
+        ends = (y, b.same_values(made)) if is_read else (y,)
+        assert ("order_possible" in rejected(b.build(*ends)).values()) is is_read

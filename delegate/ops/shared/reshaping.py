@@ -32,6 +32,7 @@ from delegate.ops.operator import (
     Role,
     Shape,
     Shapes,
+    Side,
     constraint,
     is_in_half,
     named,
@@ -164,21 +165,39 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
 
 def _is_first(facts: GraphFacts, node: Node) -> bool:
     """Return whether ``node`` alone reads an input of the model, which a live interpreter does not
-    name, and leaves nothing of it out.
+    name, as it is or as the host converts it, and leaves nothing of it out.
     """
     source = facts.graph.tensor(node.inputs[0])
-    if not facts.maps(node)[0].is_order(math.prod(source.shape)):
+    is_order = facts.maps(node)[0].is_order(math.prod(source.shape))
+    if not is_order or not is_spread(source) or facts.readers_of_values(source.index) != (node,):
         return False
-    is_given = source.constant is None and not source.is_variable
-    is_input = is_given and source.index not in facts.makers and is_spread(source)
-    return is_input and facts.readers_of_values(source.index) == (node,)
+    maker = facts.makers.get(source.index)
+    if maker is not None and _is_converted(facts, maker, Side.INPUT):
+        source = facts.graph.tensor(maker.inputs[0])
+        if facts.readers_of_values(source.index) != (maker,):
+            return False
+    is_made = source.index in facts.makers or source.is_variable
+    return source.constant is None and not is_made
 
 
 def _is_last(facts: GraphFacts, node: Node) -> bool:
     """Return whether the result of ``node`` is nothing but an output of the model, likewise."""
     result, ends = node.outputs[0], facts.graph.outputs
-    is_output = result not in facts.readers and (result in ends or not ends)
-    return is_output and is_spread(facts.graph.tensor(result))
+    if not is_spread(facts.graph.tensor(result)):
+        return False
+    readers = facts.readers.get(result, ())
+    if len(readers) == 1 and result not in ends and _is_converted(facts, readers[0], Side.OUTPUT):
+        result = readers[0].outputs[0]
+    return result not in facts.readers and (result in ends or not ends)
+
+
+def _is_converted(facts: GraphFacts, node: Node, side: Side) -> bool:
+    """Return whether the host's conversion does what ``node`` does at such an edge."""
+    operator = facts.known_operator(node)
+    if operator is None or operator.host_values is None:
+        return False
+    is_kept = all(rule.check(facts, node) is None for rule in operator.rules)
+    return is_kept and operator.host_values(facts.graph, node, side) is not None
 
 
 @constraint(most=MOST_TASKS)
