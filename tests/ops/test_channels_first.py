@@ -3,6 +3,8 @@
 The oracle is TensorFlow Lite's reference kernels, for whoever reads whatever of it.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from delegate.compile.compiler import compile_model
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
+from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.shared.channels_first import with_channels_last
 from delegate.ops.sub import SubOptions
 from delegate.options import Options
@@ -104,3 +107,68 @@ def test_other_orders_stay() -> None:
     flat = given.builder.reshape(given.less, (1, 33, 35))
     graph = read_graph(given.model(flat, given.last))
     assert with_channels_last(graph) is graph
+
+
+def attended(
+    size: tuple[int, int],
+    heads: int,
+    depth: int,
+    *,
+    op: str = "ADD",
+    is_first: bool = True,
+    sum_scale: Quantization = SCALE,
+    is_seen: str = "",
+) -> bytes:
+    """Return attention as YOLO ends it: its rows, channels first, and a convolution's map."""
+    b = Net("attended", np.random.default_rng([*size, heads]))
+    (height, width), pixels, channels = size, size[0] * size[1], heads * depth
+    values = b.input("values", (heads, depth, pixels), DType.INT8, SCALE)
+    shares = b.input("shares", (heads, pixels, pixels), DType.INT8, SHARES)
+    product = b.tensor("product", (heads, depth, pixels), DType.INT8, Quantization((0.3,), (5,)))
+    b.operator("BATCH_MATMUL", (values, shares), (product,), BatchMatMulOptions())
+    rows = b.reshape(product, (1, channels, height, width), "rows")
+    maps = b.conv(b.input("x", (1, height, width, 12), DType.INT8, SCALE), channels, Window(1, 1))
+    first = b.transpose(maps, FIRST)
+    if is_seen:
+        b.output({"rows": rows, "first": first, "product": product}[is_seen])
+    total = b.tensor("total", b.spec(first).shape, DType.INT8, sum_scale)
+    options_of = AddOptions() if op == "ADD" else SubOptions(Activation.NONE)
+    b.operator(op, (rows, first) if is_first else (first, rows), (total,), options_of)
+    return b.build(b.conv(b.transpose(total, LAST), 20, Window(1, 1)))
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3])
+@pytest.mark.parametrize("op", ["ADD", "SUB"])
+def test_sums_of_products_are_computed_channels_last(op: str, heads: int) -> None:
+    for number, (size, depth) in enumerate((((4, 6), 32), ((5, 3), 7), ((10, 1), 16))):
+        model = attended(size, heads, depth, op=op, is_first=number != 1)
+        given = read_graph(model)
+        graph = with_channels_last(given)
+        changed = {a.index for a, b in zip(graph.nodes, given.nodes, strict=True) if a is not b}
+        assert len(changed) == 4
+        assert not compile_model(model, AUTO).rejections
+        assert_near(model, numerics="auto")
+
+
+@pytest.mark.parametrize("seen", ["rows", "first", "product"])
+def test_sums_of_which_somebody_has_a_part_stay(seen: str) -> None:
+    model = attended((4, 6), 2, 32, is_seen=seen)
+    graph = read_graph(model)
+    assert with_channels_last(graph) is graph
+    assert_near(model, numerics="auto")
+
+
+@pytest.mark.parametrize("denied", ["BATCH_MATMUL", "ADD", "TRANSPOSE", "RESHAPE", "CONV_2D"])
+def test_parts_of_sums_on_the_cpu(denied: str) -> None:
+    assert_near(attended((5, 7), 2, 16), denied, numerics="auto")
+
+
+def test_sums_stay_where_a_transposition_names_another_scale() -> None:
+    """No converter writes that; the sum's kernel takes what the file says."""
+    graph = read_graph(attended((4, 6), 2, 32))
+    entering = next(node for node in graph.nodes if node.op == "TRANSPOSE")
+    tensors = list(graph.tensors)
+    (index,) = entering.outputs
+    tensors[index] = replace(tensors[index], quantization=Quantization((0.5,), (1,)))
+    odd = replace(graph, tensors=tuple(tensors))
+    assert with_channels_last(odd) is odd

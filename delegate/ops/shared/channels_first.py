@@ -9,8 +9,9 @@ them run there or none does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.index_map import MapError
-from delegate.ops.operator import Shape
+from delegate.ops.operator import GraphFacts, Shape
 from delegate.ops.shared.common import FEATURE_TYPES
 from delegate.ops.shared.dilations import with_constant
 from delegate.ops.shared.norm_means import REDUCERS
@@ -43,7 +44,121 @@ def with_channels_last(graph: Graph) -> Graph:
     """
     change = Change(_last, _is_moved, partial(_beside, graph), partial(_said, graph))
     entering = (n for n in graph.nodes if n.op == TRANSPOSE and _axes(graph, n) == _FIRST)
-    return with_regions(graph, ((node.outputs[0], change) for node in entering))
+    return _with_products_last(with_regions(graph, ((n.outputs[0], change) for n in entering)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A node that computes, element by element, with a product's result, ``reshaped`` to channels
+    first, and with what lies channels last and is ``entering`` for it; all its readers are
+    ``leaving`` again. ``place``: of the operand that comes from the product.
+    """
+
+    node: Node
+    place: int
+    reshaped: Node
+    entering: Node
+    leaving: tuple[Node, ...]
+
+
+def _with_products_last(graph: Graph) -> Graph:
+    """Return ``graph`` with sums of products and of what lies channels last, as attention of YOLO
+    has them, computed channels last. The product's rows and columns change places before they are
+    reshaped, which a product does itself; the TRANSPOSE of the other operand has nothing to do,
+    and reshapes in its place.
+    """
+    facts = GraphFacts(graph)
+    sums = [found for node in graph.nodes if (found := _sum_of_product(facts, node)) is not None]
+    if not sums:
+        return graph
+    tensors, together = list(graph.tensors), list(graph.together)
+    changed: dict[int, Node] = {}
+    for one in sums:
+        said = _sum_said(graph, one, tensors)
+        changed.update((node.index, node) for node in said)
+        together.append(frozenset(node.index for node in said))
+    nodes = tuple(changed.get(node.index, node) for node in graph.nodes)
+    return replace(graph, tensors=tuple(tensors), nodes=nodes, together=tuple(together))
+
+
+def _sum_of_product(facts: GraphFacts, node: Node) -> _Sum | None:
+    operands = computed_beside(facts.graph, node)
+    if operands is None or len(node.inputs) != 2 or len({*operands}) != 3:
+        return None
+    leaving = facts.readers.get(node.outputs[0], ())
+    if not leaving or any(_turned(facts, reader, _LAST) is None for reader in leaving):
+        return None
+    for place in range(2):
+        reshaped, entering = (facts.makers.get(node.inputs[at]) for at in (place, 1 - place))
+        if reshaped is None or entering is None or reshaped.op != _RESHAPE:
+            continue
+        if _turned(facts, entering, _FIRST) and reshaped.index < entering.index:
+            found = _Sum(node, place, reshaped, entering, leaving)
+            if _are_alone(facts, found) and _is_turned_by_product(facts, found):
+                return found
+    return None
+
+
+def _are_alone(facts: GraphFacts, one: _Sum) -> bool:
+    """Return whether nobody else has what becomes different, and the sum reads what lies channels
+    last as it is.
+    """
+    inner = one.reshaped.inputs[0], one.reshaped.outputs[0], one.entering.outputs[0]
+    if any(len(facts.readers.get(tensor, ())) != 1 for tensor in inner):
+        return False
+    given, first = (facts.graph.tensor(t) for t in (one.entering.inputs[0], inner[-1]))
+    is_same = (given.dtype, given.quantization) == (first.dtype, first.quantization)
+    return is_same and {*inner, one.node.outputs[0]}.isdisjoint(facts.graph.outputs)
+
+
+def _is_turned_by_product(facts: GraphFacts, one: _Sum) -> bool:
+    """Return whether a product makes what is reshaped, whose columns are the pixels of an image."""
+    source, result = one.reshaped.inputs[0], one.reshaped.outputs[0]
+    product = facts.makers.get(source)
+    operator = None if product is None else facts.known_operator(product)
+    if operator is None or operator.exchange is None:
+        return False
+    shapes = [facts.graph.tensor(t).shape for t in (source, result, *one.node.outputs)]
+    shapes.append(facts.graph.tensor(one.entering.outputs[0]).shape)
+    if len({*shapes[1:]}) > 1 or len(shapes[0]) < 2 or math.prod(shapes[0]) == 0:
+        return False
+    images, channels, *sides = shapes[1]
+    *rows, columns = shapes[0]
+    return (images, channels, math.prod(sides)) == (1, math.prod(rows), columns)
+
+
+def _turned(facts: GraphFacts, node: Node, axes: Shape) -> Node | None:
+    return node if node.op == TRANSPOSE and _axes(facts.graph, node) == axes else None
+
+
+def _sum_said(graph: Graph, one: _Sum, tensors: list[Tensor]) -> list[Node]:
+    """Return the nodes as they are then; ``tensors`` get their shapes and constants."""
+    source, sums = one.reshaped.inputs[0], one.node.outputs[0]
+    turned, placed = one.reshaped.outputs[0], one.entering.outputs[0]
+    *lead, pixels = graph.tensor(source).shape
+    given = graph.tensor(turned)
+    shape = _last(given)
+    assert shape is not None
+    for index, like, size in (
+        (turned, given, (pixels, *lead)),
+        (placed, given, shape),
+        (sums, graph.tensor(sums), shape),
+    ):
+        name, stored = graph.tensor(index).name, graph.tensor(index).shape
+        made = replace(like, index=index, name=name, shape=size, stored_shape=stored)
+        tensors[index] = replace(made, shape_signature=(), is_inner=True)
+    rank = len(lead) + 1
+    axes = np.array([rank - 1, *range(rank - 1)])
+    sizes = np.array([-1, *shape[1:]])
+    reshaping = replace(one.entering, inputs=(turned, *one.entering.inputs[1:]))
+    operands = list(one.node.inputs)
+    operands[one.place], operands[1 - one.place] = placed, one.entering.inputs[0]
+    return [
+        with_constant(one.reshaped, TRANSPOSE, axes, tensors),
+        with_constant(reshaping, _RESHAPE, sizes, tensors),
+        replace(one.node, inputs=tuple(operands), given_op=one.node.stored_op),
+        *(with_constant(node, _RESHAPE, sizes, tensors) for node in one.leaving),
+    ]
 
 
 def _last(tensor: Tensor) -> Shape | None:
