@@ -23,7 +23,8 @@ BUILD_TOOLS := 'scikit-build-core>=0.10' 'pybind11>=2.13' 'cmake>=3.18' 'ninja>=
 NATIVE_SOURCES := CMakeLists.txt $(shell find native/. -type d -o -name '*.cpp' -o -name '*.h')
 PACKAGES := delegate rk3588_conformance rk3588_vision
 FORMATTED_SOURCES := $(shell find native tools/board/native -name '*.cpp' -o -name '*.h')
-PYTEST_FLAGS ?= -n 2
+# Three workers for two cores: tests of drivers wait for much of their time.
+PYTEST_FLAGS ?= -n 3
 # What meets a runtime runs under both: the plugin, commands, the package. Not the C host, which brings
 # its own TensorFlow Lite 2.9, nor detections, whose CPU nodes run on kernels that differ, nor what
 # compiles and simulates alone.
