@@ -147,8 +147,11 @@ _chains = layer_grid(
 )(_layer)
 
 
-_REALS = (("NEG", 1.0), ("SQRT", 0.5), ("SQUARE", 2.0))
-"""Functions of float32, and the power of the input's scale that the output's goes with."""
+_ROOT = 0.5
+_REALS = (("NEG", 1.0), ("SQRT", _ROOT), ("SQUARE", 2.0), ("COS", 0.0), ("SIN", 0.0))
+"""Functions of float32, and the power of the input's scale that the output's goes with; 0: results
+are from -1 to 1.
+"""
 
 
 def _for_roots(rng: np.random.Generator, v: Values) -> Quantization:
@@ -156,7 +159,7 @@ def _for_roots(rng: np.random.Generator, v: Values) -> Quantization:
     these give undefined.
     """
     drawn = draw_quantization(rng, v.dtype)
-    is_read = v.first == "none" if "first" in vars(v) else dict(_REALS)[v.op] < 1
+    is_read = v.first == "none" if "first" in vars(v) else dict(_REALS)[v.op] == _ROOT
     return Quantization(drawn.scales, (LIMITS[v.dtype][0],)) if is_read else drawn
 
 
@@ -173,7 +176,9 @@ def _real_values(net: Net, v: Values) -> int:
     real, made = (net.tensor(n, v.input_shape, DType.FLOAT32) for n in ("real", "function"))
     net.operator("DEQUANTIZE", (net.x,), (real,))
     net.operator(v.op, (real,), (made,))
-    scale = net.scaling(net.x).scale ** dict(_REALS)[v.op] * 10 ** net.rng.uniform(-1, 1)
+    power = dict(_REALS)[v.op]
+    range_ = net.scaling(net.x).scale ** power if power else 2.0**-7
+    scale = range_ * 10 ** net.rng.uniform(-1, 1)
     low, high = LIMITS[v.dtype]
     result = one_scale(float(scale), int(net.rng.integers(low, high + 1)))
     return net.result("QUANTIZE", (made,), "result", quantization=result, dtype=v.dtype)

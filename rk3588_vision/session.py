@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
-from delegate.model.tensor_details import model_details
+from delegate.model.tflite_reader import model_details
 from delegate.options import Options
 from rk3588_vision.images import Picture, as_image, detached
 from rk3588_vision.placement import Placement

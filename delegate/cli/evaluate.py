@@ -13,8 +13,7 @@ from delegate.cli.detect import DECODER_ROWS, ODD_DECODERS, hints_from, plan_fro
 from delegate.cli.table import format_table, print_pairs
 from delegate.errors import ModelError
 from delegate.model.files import MAX_MODEL_BYTES, read_file
-from delegate.model.tensor_details import model_details
-from delegate.model.tflite_reader import read_graph
+from delegate.model.tflite_reader import model_details, read_graph
 from delegate.progress import progress
 from rk3588_vision.class_ranking import BACKGROUND, class_count, read_label_lines
 from rk3588_vision.detection.objects import check_labels

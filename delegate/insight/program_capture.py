@@ -38,7 +38,7 @@ from delegate.insight.capture import (
 )
 from delegate.lower.lowered import TensorBinding
 from delegate.lower.task import BufferId
-from delegate.model.tensor_details import tensor_details
+from delegate.model.tflite_reader import tensor_details
 from delegate.npu.program_types import Program
 from delegate.npu.tensor_layout import ATOM_BYTES, device_values, store
 

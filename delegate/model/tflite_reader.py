@@ -17,7 +17,9 @@ import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +39,13 @@ from delegate.model.graph import (
     operator_name,
 )
 from delegate.model.operator_options import FileOptions
-from delegate.model.tensor_content import MAX_RANK, dense_bytes, read_sparsity, view_content
+from delegate.model.tensor_content import (
+    MAX_RANK,
+    NUMPY_TYPES,
+    dense_bytes,
+    read_sparsity,
+    view_content,
+)
 from delegate.model.tflite_operators import CUSTOM
 from delegate.model.tflite_schema import (
     CUSTOM_DETAILS,
@@ -318,3 +326,31 @@ def _read_arguments(signature: Table, slot: int, tensors: int) -> Mapping[str, i
         tensor = table.number(TensorMapSlot.TENSOR_INDEX, _UINT32)
         arguments[table.string(TensorMapSlot.NAME)] = _index(table, "tensor", tensor, tensors)
     return MappingProxyType(arguments)
+
+
+def tensor_details(graph: Graph, index: int) -> dict[str, Any]:
+    """Return a tensor with the keys of ``Interpreter.get_input_details()`` that this project uses.
+
+    "quantization" is (0.0, 0) where there is none or more than one scale, as the runtimes give it.
+    """
+    tensor = graph.tensor(index)
+    quantization: tuple[float, int] = (0.0, 0)
+    if tensor.quantization is not None and not tensor.quantization.is_per_channel:
+        quantization = (tensor.quantization.scale, tensor.quantization.zero_point)
+    return {
+        "name": tensor.name,
+        "index": index,
+        "shape": tensor.shape,
+        "shape_signature": tensor.shape_signature or tensor.shape,
+        "dtype": NUMPY_TYPES.get(tensor.dtype, np.dtype(np.object_)).type,
+        "quantization": quantization,
+    }
+
+
+def model_details(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Inputs and outputs of the first subgraph of a .tflite file. Raises ModelError."""
+    graph = read_graph(path)
+    return (
+        [tensor_details(graph, index) for index in graph.inputs],
+        [tensor_details(graph, index) for index in graph.outputs],
+    )

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy.typing as npt
 
 from delegate.errors import ModelError
-from delegate.model.tensor_details import tensor_details
-from delegate.model.tflite_reader import read_graph
+from delegate.model.tflite_reader import read_graph, tensor_details
 from rk3588_vision.detection.boxes import Detections, onto_image, suppress
 from rk3588_vision.detection.candidate import Hints
 from rk3588_vision.detection.head import Head, OutputTensor, real_outputs

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import delegate
-from delegate.model.tensor_details import model_details
+from delegate.model.tflite_reader import model_details
 from tests.hosts.conftest import clean_environment, compiled
 from tests.hosts.frigate_detector import (
     Detector,

@@ -9,8 +9,7 @@ import pytest
 
 from delegate.host.samples import random_sample
 from delegate.model.graph import DType
-from delegate.model.tensor_details import model_details
-from delegate.model.tflite_reader import read_graph
+from delegate.model.tflite_reader import model_details, read_graph
 from delegate.options import Options
 from models.networks import mobilenet_v1, mobilenet_v2, scaled_channels, yolo_like
 from rk3588_conformance.comparison import Comparer

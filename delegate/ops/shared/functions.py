@@ -194,6 +194,16 @@ def log(value: float) -> float:
     return _function("logf")(value)
 
 
+def cos(value: float) -> float:
+    """Return the cosine."""
+    return _function("cosf")(value)
+
+
+def sin(value: float) -> float:
+    """Return the sine."""
+    return _function("sinf")(value)
+
+
 def each(function: Callable[[float], float], values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Return ``function`` of every element, in float32."""
     found = [function(float(value)) for value in values.ravel()]
