@@ -76,7 +76,10 @@ def _with_products_last(graph: Graph) -> Graph:
     for one in sums:
         said = _sum_said(graph, one, tensors)
         changed.update((node.index, node) for node in said)
-        together.append(frozenset(node.index for node in said))
+        # A runtime knows the file's order alone, in which the TRANSPOSE does not wait for the
+        # product: it could run in a partition before it.
+        product = facts.makers[one.reshaped.inputs[0]]
+        together.append(frozenset(node.index for node in (product, *said)))
     nodes = tuple(changed.get(node.index, node) for node in graph.nodes)
     return replace(graph, tensors=tuple(tensors), nodes=nodes, together=tuple(together))
 
