@@ -116,7 +116,6 @@ def attended(
     *,
     op: str = "ADD",
     is_first: bool = True,
-    sum_scale: Quantization = SCALE,
     is_seen: str = "",
 ) -> bytes:
     """Return attention as YOLO ends it: its rows, channels first, and a convolution's map."""
@@ -131,9 +130,9 @@ def attended(
     first = b.transpose(maps, FIRST)
     if is_seen:
         b.output({"rows": rows, "first": first, "product": product}[is_seen])
-    total = b.tensor("total", b.spec(first).shape, DType.INT8, sum_scale)
-    options_of = AddOptions() if op == "ADD" else SubOptions(Activation.NONE)
-    b.operator(op, (rows, first) if is_first else (first, rows), (total,), options_of)
+    total = b.tensor("total", b.spec(first).shape, DType.INT8, SCALE)
+    options = AddOptions() if op == "ADD" else SubOptions(Activation.NONE)
+    b.operator(op, (rows, first) if is_first else (first, rows), (total,), options)
     return b.build(b.conv(b.transpose(total, LAST), 20, Window(1, 1)))
 
 

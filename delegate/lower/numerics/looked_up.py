@@ -37,6 +37,7 @@ from functools import partial
 import numpy as np
 
 from delegate.errors import LoweringError
+from delegate.lower.numerics import bounds
 from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACTOR, UNIT_SHIFT
 from delegate.lower.numerics.image_sums import requantize_image, sum_target
 from delegate.lower.numerics.multiplication import requantize_product
@@ -56,7 +57,7 @@ from delegate.lower.numerics.pipeline import (
     OutConvert,
     Pipeline,
 )
-from delegate.lower.numerics.prover import index_is_bounded, index_is_near, prove_results
+from delegate.lower.numerics.prover import index_is_near, prove_results
 from delegate.lower.numerics.tflite import PairTarget, Target
 from delegate.lower.rules import WITHIN_ONE_LSB
 
@@ -88,7 +89,7 @@ def looked_up(
         pipeline = Pipeline(
             bs, bn, out=OutConvert(1, ENTRY_SCALE.bit_length() - 1, ties_away=False)
         )
-        if index_is_bounded(pipeline, near) or index_is_near(pipeline, near):
+        if bounds.index_is_near(pipeline, near) or index_is_near(pipeline, near):
             found = partial(_found, entries)
             differs = partial(differences, pipeline, near, results, found)
             return Joined(pipeline, entries, differs)

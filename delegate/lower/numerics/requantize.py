@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.lower.numerics import one_rounding, two_roundings
+from delegate.lower.numerics import bounds, one_rounding, two_roundings
 from delegate.lower.numerics.factors import Factors, pipeline_of, settled
 from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
-from delegate.lower.numerics.prover import Proof, is_bounded, prove
+from delegate.lower.numerics.prover import Proof, prove
 from delegate.lower.numerics.tflite import (
     AccumulatorBounds,
     PairTarget,
@@ -228,7 +228,7 @@ class Requantization:
     def is_within_one_lsb(self) -> bool:
         """Return whether every result is: mostly a bound tells enough."""
         pipeline, target = self.pipeline, self.target
-        has_bound = isinstance(target, Target) and is_bounded(pipeline, target)
+        has_bound = isinstance(target, Target) and bounds.is_within_one_lsb(pipeline, target)
         return has_bound or self.proof.is_within_one_lsb
 
 

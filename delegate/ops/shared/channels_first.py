@@ -43,7 +43,7 @@ def with_channels_last(graph: Graph) -> Graph:
     or channels alone make and read what is channels first.
     """
     change = Change(_last, _is_moved, partial(_beside, graph), partial(_said, graph))
-    entering = (n for n in graph.nodes if n.op == TRANSPOSE and _axes(graph, n) == _FIRST)
+    entering = (node for node in graph.nodes if _turns(graph, node, _FIRST))
     return _with_products_last(with_regions(graph, ((n.outputs[0], change) for n in entering)))
 
 
@@ -89,15 +89,15 @@ def _sum_of_product(facts: GraphFacts, node: Node) -> _Sum | None:
     if operands is None or len(node.inputs) != 2 or len({*operands}) != 3:
         return None
     leaving = facts.readers.get(node.outputs[0], ())
-    if not leaving or any(_turned(facts, reader, _LAST) is None for reader in leaving):
+    if not leaving or not all(_turns(facts.graph, reader, _LAST) for reader in leaving):
         return None
     for place in range(2):
         reshaped, entering = (facts.makers.get(node.inputs[at]) for at in (place, 1 - place))
         if reshaped is None or entering is None or reshaped.op != _RESHAPE:
             continue
-        if _turned(facts, entering, _FIRST) and reshaped.index < entering.index:
+        if _turns(facts.graph, entering, _FIRST) and reshaped.index < entering.index:
             found = _Sum(node, place, reshaped, entering, leaving)
-            if _are_alone(facts, found) and _is_turned_by_product(facts, found):
+            if _are_alone(facts, found) and _is_of_product(facts, found):
                 return found
     return None
 
@@ -114,7 +114,7 @@ def _are_alone(facts: GraphFacts, one: _Sum) -> bool:
     return is_same and {*inner, one.node.outputs[0]}.isdisjoint(facts.graph.outputs)
 
 
-def _is_turned_by_product(facts: GraphFacts, one: _Sum) -> bool:
+def _is_of_product(facts: GraphFacts, one: _Sum) -> bool:
     """Return whether a product makes what is reshaped, whose columns are the pixels of an image."""
     source, result = one.reshaped.inputs[0], one.reshaped.outputs[0]
     product = facts.makers.get(source)
@@ -128,10 +128,6 @@ def _is_turned_by_product(facts: GraphFacts, one: _Sum) -> bool:
     images, channels, *sides = shapes[1]
     *rows, columns = shapes[0]
     return (images, channels, math.prod(sides)) == (1, math.prod(rows), columns)
-
-
-def _turned(facts: GraphFacts, node: Node, axes: Shape) -> Node | None:
-    return node if node.op == TRANSPOSE and _axes(facts.graph, node) == axes else None
 
 
 def _sum_said(graph: Graph, one: _Sum, tensors: list[Tensor]) -> list[Node]:
@@ -195,7 +191,7 @@ def _is_moved(tensor: Tensor) -> bool:
 def _beside(graph: Graph, node: Node, tensor: Tensor) -> Sequence[int] | None:
     if node.op == TRANSPOSE:
         wanted = _FIRST if tensor.index in node.outputs else _LAST
-        return [] if _axes(graph, node) == wanted else None
+        return [] if _turns(graph, node, wanted) else None
     if node.op == _RESHAPE:
         return None if _is_moved(tensor) else []
     if _reduced(graph, node):
@@ -204,12 +200,13 @@ def _beside(graph: Graph, node: Node, tensor: Tensor) -> Sequence[int] | None:
     return computed_beside(graph, node)
 
 
-def _axes(graph: Graph, node: Node) -> Shape | None:
-    """Return the axes of a TRANSPOSE; None: they are not known."""
+def _turns(graph: Graph, node: Node, axes: Shape) -> bool:
+    """Return whether ``node`` is a TRANSPOSE by known ``axes``."""
     try:
-        return axes_of(graph, node) if len(node.inputs) == 2 else None
+        is_known = node.op == TRANSPOSE and len(node.inputs) == 2
+        return is_known and axes_of(graph, node) == axes
     except MapError:
-        return None
+        return False
 
 
 def _said(graph: Graph, node: Node, tensors: list[Tensor]) -> Node:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.lower.numerics import one_rounding, prover
+from delegate.lower.numerics import bounds, one_rounding, prover
 from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.looked_up import _by_index, _by_record
 from delegate.lower.numerics.pipeline import OutConvert, Pipeline
@@ -73,7 +73,7 @@ def test_stages_that_a_bound_accepts_are_within_one_lsb(seed):
             given = changed(rng, pipeline_of(factors, target))
             for pipeline in last_roundings(given, has_ties_away=bool(rng.integers(2))):
                 is_near = prover.prove(pipeline, target).is_within_one_lsb
-                is_accepted = prover.is_bounded(pipeline, target)
+                is_accepted = bounds.is_within_one_lsb(pipeline, target)
                 counts.add(is_near, is_accepted, pipeline, target)
     counts.hold(refused=100)
 
@@ -87,5 +87,5 @@ def test_an_index_that_a_bound_accepts_is_near(seed):
         for bs, bn in some:
             pipeline = changed(rng, Pipeline(bs, bn, out=OutConvert(1, 8)))
             is_near = prover.index_is_near(pipeline, target)
-            counts.add(is_near, prover.index_is_bounded(pipeline, target), pipeline, target)
+            counts.add(is_near, bounds.index_is_near(pipeline, target), pipeline, target)
     counts.hold(refused=20)
